@@ -84,6 +84,9 @@ func (m *Mutation) Validate() error {
 	if len(m.Result) > MaxResultBytes {
 		return Errorf(TooLarge, "result", "%d bytes; a receipt keeps up to %d", len(m.Result), MaxResultBytes)
 	}
+	if m.Generations.Policy > uint64(MaxToken) || m.Generations.Trust > uint64(MaxToken) {
+		return Errorf(Invalid, "generations", "%d and %d; they go up to %s", m.Generations.Policy, m.Generations.Trust, MaxToken)
+	}
 	if m.Hook != nil && (len(m.Effects) > 0 || len(m.Result) > 0) {
 		return Errorf(Invalid, "effects", "a hook takes the place of effects and result")
 	}
@@ -93,22 +96,29 @@ func (m *Mutation) Validate() error {
 // Admission is a mutation that a gate let through. Only the gate (and, in this
 // module, the plug-in server and the conformance suite) makes one; the zero
 // value is INVALID in every store.
-type Admission struct{ m *Mutation }
+type Admission struct {
+	m   *Mutation
+	err error // of m.Validate, once
+}
 
 // NewAdmission seals m, which must not be changed afterwards. The key can be
 // had inside this module only. A zero key gives the zero Admission.
 func NewAdmission(k seal.Key, m *Mutation) Admission {
-	if !k.Fits() {
+	if !k.Fits() || m == nil {
 		return Admission{}
 	}
-	return Admission{m: m}
+	return Admission{m: m, err: m.Validate()}
 }
 
 // Mutation returns what was admitted, to be read and not written, or INVALID
-// for the zero Admission and for fields out of range.
+// for the zero Admission and for fields out of range (TOO_LARGE for a result
+// that no receipt can keep).
 func (a Admission) Mutation() (*Mutation, error) {
 	if a.m == nil {
 		return nil, Errorf(Invalid, "admission", "empty; call gate.ApplyFencedMutation, which makes one from a signed grant")
 	}
-	return a.m, a.m.Validate()
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.m, nil
 }

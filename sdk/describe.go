@@ -44,13 +44,16 @@ const (
 	// CapNativeEffects: effects of the store's own kinds, within the scope
 	// function that the store was opened with (F12).
 	CapNativeEffects Capability = "native_effects"
+	// CapParallel: an ApplyTx function of one resource holds up no mutation of
+	// another.
+	CapParallel Capability = "parallel"
 	// CapDial: every byte to the store goes through OpenOptions.Dial.
 	CapDial Capability = "dial"
 )
 
 // Capabilities lists those that this version knows.
 func Capabilities() []Capability {
-	return []Capability{CapDurable, CapShared, CapApplyTx, CapNativeEffects, CapDial}
+	return []Capability{CapDurable, CapShared, CapApplyTx, CapNativeEffects, CapParallel, CapDial}
 }
 
 // Declared is a capability's support with the reason for it.

@@ -111,6 +111,7 @@ func describe() sdk.Description {
 			sdk.CapShared:        {Support: sdk.NotSupported, Reason: memory},
 			sdk.CapApplyTx:       {Support: sdk.Supported},
 			sdk.CapNativeEffects: {Support: sdk.NotSupported, Reason: "a map has no statements of its own"},
+			sdk.CapParallel:      {Support: sdk.Supported},
 			sdk.CapDial:          {Support: sdk.NotSupported, Reason: "nothing goes over a wire"},
 		},
 		Limits: sdk.Limits{Effects: MaxEffects, ValueBytes: MaxValueBytes, TotalBytes: MaxTotalBytes, Quarantine: MaxQuarantine},

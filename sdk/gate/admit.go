@@ -59,10 +59,11 @@ func (g *Gate) mutation(req *Request, hook sdk.Hook, auth *authenticated) (*admi
 	} else {
 		m.Payload = sdk.PayloadDigest(req.Operation, req.Result, req.Effects)
 	}
-	if err := m.Validate(); err != nil {
+	sealed := sdk.NewAdmission(g.key, m)
+	if _, err := sealed.Mutation(); err != nil {
 		return nil, err
 	}
-	return &admission{sealed: sdk.NewAdmission(g.key, m), mutation: m, lasts: auth.lasts}, nil
+	return &admission{sealed: sealed, mutation: m, lasts: auth.lasts}, nil
 }
 
 // checkGenerations keeps P1 and P2 across hosts: a gate whose policy or trust

@@ -17,6 +17,8 @@ type nullStore struct {
 	state sdk.FenceState
 }
 
+func (s *nullStore) Describe() sdk.Description { return sdk.Description{Name: "null"} }
+
 func (s *nullStore) Inspect(context.Context, sdk.ResourceID) (sdk.FenceState, error) {
 	return s.state, nil
 }
