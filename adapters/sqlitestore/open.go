@@ -91,6 +91,10 @@ func Open(ctx context.Context, s string, opts sdk.OpenOptions) (sdk.FencedStore,
 	return st, nil
 }
 
+// smallestDatabase is one page of the smallest size. SQLite takes a shorter file
+// for an empty one and would overwrite it.
+const smallestDatabase = 512
+
 // look refuses what Open must not touch, through a connection that cannot
 // write. It does not open the file itself: closing it would drop the locks that
 // another handle in this process holds on it.
@@ -108,6 +112,8 @@ func look(ctx context.Context, d dsn, base string) error {
 		return sdk.Errorf(sdk.Unsuitable, "DSN", "%s is not a regular file", d.path)
 	case info.Size() == 0:
 		return nil
+	case info.Size() < smallestDatabase:
+		return sdk.Errorf(sdk.Unsuitable, "file", "%d bytes; it is not a SQLite database", info.Size())
 	}
 	db, err := sql.Open("sqlite", d.uri("mode=ro&"+settings))
 	if err != nil {

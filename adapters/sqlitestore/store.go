@@ -135,6 +135,9 @@ func (s *Store) Close() error {
 		close(s.closing)
 		<-s.done
 		s.reads.Wait()
+		// Move the log into the file, so that it alone is the store while nobody has
+		// it open. It fails where somebody has; then the log stays, as it may.
+		s.conn.ExecContext(context.Background(), "PRAGMA wal_checkpoint(TRUNCATE)")
 		s.release()
 	})
 	return nil
@@ -142,14 +145,14 @@ func (s *Store) Close() error {
 
 // release closes what open opened, as far as it came.
 func (s *Store) release() {
+	if s.readers != nil {
+		s.readers.Close()
+	}
 	if s.conn != nil {
 		s.conn.Close()
 	}
 	if s.writers != nil {
 		s.writers.Close()
-	}
-	if s.readers != nil {
-		s.readers.Close()
 	}
 }
 
