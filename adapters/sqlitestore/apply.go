@@ -90,11 +90,7 @@ func (s *Store) decideHook(j *job, tx *sql.Tx) error {
 // judge reads fence and receipt and decides.
 func (s *Store) judge(j *job, in scope) error {
 	m := j.mutation
-	state, err := s.fence(m.Resource, in)
-	if err != nil {
-		return classify(deciding, err)
-	}
-	prior, err := scanReceipt(in(s.stmts.receipt).QueryRow(s.namespace, string(m.Resource), string(m.Operation)), m.Resource, m.Operation)
+	state, prior, err := scanBoth(in(s.stmts.both).QueryRow(s.namespace, string(m.Resource), string(m.Operation)), m.Resource, m.Operation)
 	if err != nil {
 		return classify(deciding, err)
 	}
@@ -112,19 +108,6 @@ func (s *Store) judge(j *job, in scope) error {
 		j.decision.Receipt.Result = m.Result
 	}
 	return nil
-}
-
-func (s *Store) fence(r sdk.ResourceID, in scope) (sdk.FenceState, error) {
-	var highest, segment, policy, trust int64
-	var grant, root []byte
-	err := in(s.stmts.fence).QueryRow(s.namespace, string(r)).Scan(&highest, &grant, &root, &segment, &policy, &trust)
-	if errors.Is(err, sql.ErrNoRows) {
-		return sdk.FenceState{}, nil
-	}
-	if err != nil {
-		return sdk.FenceState{}, err
-	}
-	return fenceOf(highest, segment, policy, trust, grant, root)
 }
 
 // record writes the fence and the receipt of an accepted mutation.

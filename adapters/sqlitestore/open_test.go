@@ -52,13 +52,25 @@ func TestRefusedFilesStayUntouched(t *testing.T) {
 		"text": func(t *testing.T, path string) {
 			os.WriteFile(path, []byte(strings.Repeat("this is no database\n", 100)), 0o600)
 		},
-		"short text":           func(t *testing.T, path string) { os.WriteFile(path, []byte("x"), 0o600) },
-		"another application":  func(t *testing.T, path string) { foreign(t, path, "CREATE TABLE account (id)") },
-		"a newer version":      func(t *testing.T, path string) { ours(t, path); foreign(t, path, "UPDATE fencedstore_meta SET value = '99' WHERE name = 'schema_version'") },
-		"a damaged version":    func(t *testing.T, path string) { ours(t, path); foreign(t, path, "UPDATE fencedstore_meta SET value = 'x' WHERE name = 'schema_version'") },
-		"no version":           func(t *testing.T, path string) { ours(t, path); foreign(t, path, "DELETE FROM fencedstore_meta") },
-		"another layout":       func(t *testing.T, path string) { ours(t, path); foreign(t, path, "UPDATE fencedstore_meta SET value = 'x' WHERE name = 'layout'") },
-		"another namespace":    func(t *testing.T, path string) { ours(t, path); foreign(t, path, "UPDATE fencedstore_meta SET value = 'other' WHERE name = 'namespace'") },
+		"short text":          func(t *testing.T, path string) { os.WriteFile(path, []byte("x"), 0o600) },
+		"another application": func(t *testing.T, path string) { foreign(t, path, "CREATE TABLE account (id)") },
+		"a newer version": func(t *testing.T, path string) {
+			ours(t, path)
+			foreign(t, path, "UPDATE fencedstore_meta SET value = '99' WHERE name = 'schema_version'")
+		},
+		"a damaged version": func(t *testing.T, path string) {
+			ours(t, path)
+			foreign(t, path, "UPDATE fencedstore_meta SET value = 'x' WHERE name = 'schema_version'")
+		},
+		"no version": func(t *testing.T, path string) { ours(t, path); foreign(t, path, "DELETE FROM fencedstore_meta") },
+		"another layout": func(t *testing.T, path string) {
+			ours(t, path)
+			foreign(t, path, "UPDATE fencedstore_meta SET value = 'x' WHERE name = 'layout'")
+		},
+		"another namespace": func(t *testing.T, path string) {
+			ours(t, path)
+			foreign(t, path, "UPDATE fencedstore_meta SET value = 'other' WHERE name = 'namespace'")
+		},
 		"a damaged first page": func(t *testing.T, path string) { ours(t, path); damage(t, path, 100, 140) },
 	} {
 		t.Run(name, func(t *testing.T) {

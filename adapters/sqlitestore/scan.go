@@ -56,9 +56,33 @@ func scanReceipt(r row, id sdk.ResourceID, op sdk.OperationID) (*sdk.Receipt, er
 	if err != nil {
 		return nil, err
 	}
+	return out, fillReceipt(out, fence, segment, millis, root, grant, payload)
+}
+
+// scanBoth reads the row of selectBoth.
+func scanBoth(r row, id sdk.ResourceID, op sdk.OperationID) (state sdk.FenceState, receipt *sdk.Receipt, err error) {
+	var highest, last, policy, trust, fence, segment, millis int64
+	out := sdk.Receipt{Resource: id, Operation: op}
+	var hGrant, hRoot, root, grant, payload []byte
+	if err := r.Scan(&highest, &hGrant, &hRoot, &last, &policy, &trust,
+		&fence, &segment, &root, &grant, &payload, &out.Owner, &millis, &out.Result); err != nil {
+		return state, nil, err
+	}
+	if highest != 0 {
+		if state, err = fenceOf(highest, last, policy, trust, hGrant, hRoot); err != nil {
+			return state, nil, err
+		}
+	}
+	if fence == 0 && payload == nil {
+		return state, nil, nil
+	}
+	return state, &out, fillReceipt(&out, fence, segment, millis, root, grant, payload)
+}
+
+func fillReceipt(out *sdk.Receipt, fence, segment, millis int64, root, grant, payload []byte) error {
 	out.Fence, out.Segment, out.Time = sdk.Token(fence), sdk.Segment(segment), time.UnixMilli(millis).UTC()
 	if !out.Fence.Valid() || !out.Segment.Valid() || len(root) != 32 || len(grant) != 32 || len(payload) != 32 {
-		return nil, damaged("fencedstore_receipt", "operation %q, fence %d, segment %d", op, fence, segment)
+		return damaged("fencedstore_receipt", "operation %q, fence %d, segment %d", out.Operation, fence, segment)
 	}
 	copy(out.Root[:], root)
 	copy(out.Grant[:], grant)
@@ -66,7 +90,7 @@ func scanReceipt(r row, id sdk.ResourceID, op sdk.OperationID) (*sdk.Receipt, er
 	if len(out.Result) == 0 {
 		out.Result = nil
 	}
-	return out, nil
+	return nil
 }
 
 func scanQuarantine(r row, id sdk.ResourceID) (sdk.Quarantine, error) {

@@ -49,7 +49,7 @@ type Store struct {
 
 // statements are prepared on the writer's connection.
 type statements struct {
-	fence, receipt, anyReceipt                *sql.Stmt
+	both, anyReceipt                          *sql.Stmt
 	addFence, moveFence, addReceipt           *sql.Stmt
 	put, del                                  *sql.Stmt
 	countQuarantine, addQuarantine, knownQ    *sql.Stmt
@@ -58,8 +58,13 @@ type statements struct {
 }
 
 const (
-	selectFence = `SELECT highest, grant_digest, root, segment, policy_generation, trust_generation
-		FROM fencedstore_fence WHERE namespace = ? AND resource = ?`
+	// selectBoth always yields one row; highest is 0 where there is no fence, the
+	// receipt's fence 0 where there is no receipt.
+	selectBoth = `SELECT coalesce(f.highest, 0), f.grant_digest, f.root, coalesce(f.segment, 0),
+		coalesce(f.policy_generation, 0), coalesce(f.trust_generation, 0),
+		coalesce(r.fence, 0), coalesce(r.segment, 0), r.root, r.grant_digest, r.payload, coalesce(r.owner, ''), coalesce(r.time_millis, 0), r.result
+		FROM (SELECT 1) LEFT JOIN fencedstore_fence f ON f.namespace = ?1 AND f.resource = ?2
+		LEFT JOIN fencedstore_receipt r ON r.namespace = ?1 AND r.resource = ?2 AND r.operation = ?3`
 	selectReceipt = `SELECT fence, segment, root, grant_digest, payload, owner, time_millis, result
 		FROM fencedstore_receipt WHERE namespace = ? AND resource = ? AND operation = ?`
 	selectAny = `SELECT EXISTS (SELECT 1 FROM fencedstore_receipt WHERE namespace = ?1 AND resource = ?2)
@@ -71,7 +76,7 @@ func (s *Store) prepare(ctx context.Context) error {
 		to  **sql.Stmt
 		sql string
 	}{
-		{&s.stmts.fence, selectFence}, {&s.stmts.receipt, selectReceipt}, {&s.stmts.anyReceipt, selectAny},
+		{&s.stmts.both, selectBoth}, {&s.stmts.anyReceipt, selectAny},
 		{&s.stmts.addFence, `INSERT INTO fencedstore_fence (highest, grant_digest, root, segment, policy_generation, trust_generation, namespace, resource)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?)`},
 		{&s.stmts.moveFence, `UPDATE fencedstore_fence SET highest = ?, grant_digest = ?, root = ?, segment = ?, policy_generation = ?, trust_generation = ?

@@ -34,10 +34,9 @@ type job struct {
 }
 
 const (
-	waiting    = iota // in the queue, or in a transaction that is not being committed yet
-	committed         // COMMIT begins or began: what becomes of it is the writer's to say
-	taken             // the caller took it out
-	answerless = -1
+	waiting   = iota // in the queue, or in a transaction that is not being committed yet
+	committed        // COMMIT begins or began: what becomes of it is the writer's to say
+	taken            // the caller took it out
 )
 
 type answer struct {
@@ -132,8 +131,19 @@ func (s *Store) together(batch []*job) {
 			fail(batch, err)
 			return
 		}
-		for _, j := range batch {
-			s.one(j)
+		if len(batch) == 1 {
+			// The transaction itself is the savepoint of a mutation that is alone.
+			if j := batch[0]; s.judgeOne(j) != nil {
+				s.rollback()
+				if j.state.CompareAndSwap(waiting, committed) {
+					j.reply <- refused(j.failure)
+				}
+				return
+			}
+		} else {
+			for _, j := range batch {
+				s.one(j)
+			}
 		}
 		if again := seal(batch); len(again) < len(batch) {
 			s.rollback()
@@ -248,17 +258,22 @@ func (j *job) answer(commit error) answer {
 	return answer{out, err}
 }
 
-// one judges and writes one mutation under its own savepoint.
-func (s *Store) one(j *job) {
+// judgeOne judges and writes one mutation. An error undoes all of it.
+func (s *Store) judgeOne(j *job) error {
 	j.failure = nil
-	if j.probe {
-		return
+	if !j.probe {
+		j.failure = s.decide(j)
 	}
+	return j.failure
+}
+
+// one judges and writes one mutation of several, under its own savepoint.
+func (s *Store) one(j *job) {
 	if _, err := s.stmts.save.Exec(); err != nil {
 		j.failure = classify(deciding, err)
 		return
 	}
-	if j.failure = s.decide(j); j.failure != nil {
+	if s.judgeOne(j) != nil {
 		if _, err := s.stmts.undo.Exec(); err != nil {
 			s.opts.Log().Warn("rollback to savepoint failed", "file", s.path, "err", err)
 		}
