@@ -1,6 +1,7 @@
 package sdk
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
@@ -17,49 +18,82 @@ const (
 // result; then the number of effects as 8 bytes big-endian, without a length
 // before it, and kind and body of each.
 func PayloadDigest(op OperationID, result []byte, effects []Effect) Digest {
-	h := sha256.New()
-	var scratch [64]byte
-	writeString(h, &scratch, payloadDomain)
-	writeString(h, &scratch, string(op))
-	writeBytes(h, &scratch, result)
-	binary.BigEndian.PutUint64(scratch[:8], uint64(len(effects)))
-	h.Write(scratch[:8])
+	var e encoder
+	e.text(payloadDomain)
+	e.text(string(op))
+	e.bytes(result)
+	e.number(len(effects))
 	for i := range effects {
-		writeString(h, &scratch, effects[i].Kind)
-		writeBytes(h, &scratch, effects[i].Body)
+		e.text(effects[i].Kind)
+		e.bytes(effects[i].Body)
 	}
-	var d Digest
-	h.Sum(d[:0])
-	return d
+	return e.sum()
 }
 
 // InputDigest is the payload digest of a mutation whose effects are the
 // caller's own code in the store's transaction: over operation ID and the
 // declared input, in the domain "fencedstore.input.v1".
 func InputDigest(op OperationID, input []byte) Digest {
-	h := sha256.New()
-	var scratch [64]byte
-	writeString(h, &scratch, inputDomain)
-	writeString(h, &scratch, string(op))
-	writeBytes(h, &scratch, input)
-	var d Digest
-	h.Sum(d[:0])
-	return d
+	var e encoder
+	e.text(inputDomain)
+	e.text(string(op))
+	e.bytes(input)
+	return e.sum()
 }
 
-func writeBytes(h hash.Hash, scratch *[64]byte, b []byte) {
-	binary.BigEndian.PutUint64(scratch[:8], uint64(len(b)))
-	h.Write(scratch[:8])
-	h.Write(b)
+// encoder hashes length-prefixed strings. It gathers them in a buffer of its own,
+// so that a small mutation is hashed in one piece without an allocation; what
+// does not fit goes to the hash as it comes, without a copy.
+type encoder struct {
+	n     int
+	small [1024]byte
+	h     hash.Hash
 }
 
-// writeString copies through scratch so that a string needs no allocation.
-func writeString(h hash.Hash, scratch *[64]byte, s string) {
-	binary.BigEndian.PutUint64(scratch[:8], uint64(len(s)))
-	h.Write(scratch[:8])
-	for len(s) > 0 {
-		n := copy(scratch[:], s)
-		h.Write(scratch[:n])
-		s = s[n:]
+func (e *encoder) number(n int) {
+	if len(e.small)-e.n < 8 {
+		e.flush()
 	}
+	binary.BigEndian.PutUint64(e.small[e.n:], uint64(n))
+	e.n += 8
+}
+
+func (e *encoder) text(s string) {
+	e.number(len(s))
+	for len(s) > 0 {
+		if e.n == len(e.small) {
+			e.flush()
+		}
+		n := copy(e.small[e.n:], s)
+		e.n, s = e.n+n, s[n:]
+	}
+}
+
+func (e *encoder) bytes(b []byte) {
+	e.number(len(b))
+	if len(b) <= len(e.small)-e.n {
+		e.n += copy(e.small[e.n:], b)
+		return
+	}
+	e.flush()
+	e.h.Write(b)
+}
+
+func (e *encoder) flush() {
+	if e.h == nil {
+		e.h = sha256.New()
+	}
+	// The hash keeps nothing of what it is given, but the compiler cannot know
+	// that of an interface; the copy keeps the encoder itself off the heap.
+	e.h.Write(bytes.Clone(e.small[:e.n]))
+	e.n = 0
+}
+
+func (e *encoder) sum() (d Digest) {
+	if e.h == nil {
+		return sha256.Sum256(e.small[:e.n])
+	}
+	e.flush()
+	e.h.Sum(d[:0])
+	return d
 }

@@ -2,6 +2,8 @@ package sdk_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
 	"testing"
 
 	"github.com/fencedstore/fencedstore/sdk"
@@ -52,6 +54,47 @@ func TestInputDigestIsApart(t *testing.T) {
 		if d == other {
 			t.Errorf("%s: same digest", name)
 		}
+	}
+}
+
+// naive is the encoding as its definition says it.
+func naive(op string, result []byte, effects []sdk.Effect) sdk.Digest {
+	var b []byte
+	add := func(p []byte) {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(p)))
+		b = append(b, p...)
+	}
+	add([]byte("fencedstore.payload.v1"))
+	add([]byte(op))
+	add(result)
+	b = binary.BigEndian.AppendUint64(b, uint64(len(effects)))
+	for _, e := range effects {
+		add([]byte(e.Kind))
+		add(e.Body)
+	}
+	return sha256.Sum256(b)
+}
+
+// Sizes around the encoder's buffer, for every part.
+func TestPayloadSizes(t *testing.T) {
+	for _, n := range []int{0, 1, 900, 950, 1000, 1010, 1023, 1024, 1025, 2048, 5000} {
+		long := bytes.Repeat([]byte("x"), n)
+		for _, effects := range [][]sdk.Effect{nil, {{Kind: "k", Body: long}}, {{Kind: string(long), Body: long}, {Kind: "k", Body: []byte("y")}}} {
+			for _, result := range [][]byte{nil, long} {
+				for _, op := range []string{"op", string(long)} {
+					if got, want := sdk.PayloadDigest(sdk.OperationID(op), result, effects), naive(op, result, effects); got != want {
+						t.Fatalf("%d bytes, %d effects, op %d, result %d: %v, want %v", n, len(effects), len(op), len(result), got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
+func TestPayloadDigestAllocates(t *testing.T) {
+	effects := []sdk.Effect{sdk.Put("key", []byte("value"))}
+	if n := testing.AllocsPerRun(100, func() { sdk.PayloadDigest("op", nil, effects) }); n != 0 {
+		t.Errorf("a small mutation takes %v allocations", n)
 	}
 }
 

@@ -9,32 +9,32 @@ import (
 
 // admit turns a request into an admission: A1–A6, the request's own form, then
 // what the gate knows of the resource.
-func (g *Gate) admit(ctx context.Context, req *Request, hook sdk.Hook) (*admission, error) {
+func (g *Gate) admit(ctx context.Context, req *Request, hook sdk.Hook) (admission, error) {
 	auth, err := g.authenticate(ctx, req)
 	if err != nil {
-		return nil, err
+		return admission{}, err
 	}
 	if req.Operation.Reserved() {
-		return nil, reservedOperation(req.Operation)
+		return admission{}, reservedOperation(req.Operation)
 	}
-	return g.admitAs(ctx, req, hook, auth)
+	return g.admitAs(ctx, req, hook, &auth)
 }
 
 func reservedOperation(op sdk.OperationID) error {
 	return sdk.Errorf(sdk.Invalid, "operation", "%q begins with \"fencedstore.\", which is reserved", op)
 }
 
-func (g *Gate) admitAs(ctx context.Context, req *Request, hook sdk.Hook, auth *authenticated) (*admission, error) {
+func (g *Gate) admitAs(ctx context.Context, req *Request, hook sdk.Hook, auth *authenticated) (admission, error) {
 	adm, err := g.mutation(req, hook, auth)
 	if err != nil {
-		return nil, err
+		return admission{}, err
 	}
 	e := g.memory.of(req.Resource)
 	if err := g.look(ctx, e, auth.grant.Fence); err != nil {
-		return nil, err
+		return admission{}, err
 	}
 	if err := g.checkGenerations(e, adm.mutation.Generations); err != nil {
-		return nil, err
+		return admission{}, err
 	}
 	seen, seed := e.snapshot()
 	if seen.Absent() {
@@ -45,7 +45,7 @@ func (g *Gate) admitAs(ctx context.Context, req *Request, hook sdk.Hook, auth *a
 }
 
 // mutation builds what the store is asked to do, and validates it.
-func (g *Gate) mutation(req *Request, hook sdk.Hook, auth *authenticated) (*admission, error) {
+func (g *Gate) mutation(req *Request, hook sdk.Hook, auth *authenticated) (admission, error) {
 	m := &sdk.Mutation{
 		Resource: req.Resource, Operation: req.Operation, Segment: req.Segment, Root: req.Root,
 		Fence: auth.grant.Fence, Grant: auth.digest, Owner: auth.grant.Owner,
@@ -61,9 +61,9 @@ func (g *Gate) mutation(req *Request, hook sdk.Hook, auth *authenticated) (*admi
 	}
 	sealed := sdk.NewAdmission(g.key, m)
 	if _, err := sealed.Mutation(); err != nil {
-		return nil, err
+		return admission{}, err
 	}
-	return &admission{sealed: sealed, mutation: m, lasts: auth.lasts}, nil
+	return admission{sealed: sealed, mutation: m, lasts: auth.lasts}, nil
 }
 
 // checkGenerations keeps P1 and P2 across hosts: a gate whose policy or trust
@@ -81,14 +81,14 @@ func (g *Gate) checkGenerations(e *resource, own sdk.Generations) error {
 }
 
 // commit has the store decide and commit, then settles what is unknown.
-func (g *Gate) commit(ctx context.Context, adm *admission) (sdk.Outcome, error) {
+func (g *Gate) commit(ctx context.Context, adm admission) (sdk.Outcome, error) {
 	before, _ := adm.memory.snapshot()
-	out, err := g.send(ctx, adm)
+	out, err := g.send(ctx, &adm)
 	if err != nil && out.Code == sdk.MutationUnknown {
-		out, err = g.resolve(ctx, adm, err)
+		out, err = g.resolve(ctx, &adm, err)
 	}
-	g.unknowns.note(adm.mutation, out.Code, g.opts.Now())
-	return out, g.learn(adm, out, err, before)
+	g.unknowns.note(adm.mutation, out.Code, g.opts.Now)
+	return out, g.learn(&adm, out, err, before)
 }
 
 // send is the store call; it ends with the proof of liveness. Whatever is not

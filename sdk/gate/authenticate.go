@@ -11,7 +11,7 @@ import (
 	"github.com/fencedstore/fencedstore/sdk/trust"
 )
 
-// admission is a mutation that passed A1–A6, and until when it may be sent.
+// admission is a mutation that passed A1–A6, and how long it may be sent.
 type admission struct {
 	sealed   sdk.Admission
 	mutation *sdk.Mutation
@@ -29,32 +29,31 @@ type authenticated struct {
 }
 
 // authenticate keeps A1 to A6. It calls no store.
-func (g *Gate) authenticate(ctx context.Context, req *Request) (*authenticated, error) {
-	bundle := g.trust.Bundle()
-	gr, digest, err := g.verified.grant(bundle, req.Grant)
+func (g *Gate) authenticate(ctx context.Context, req *Request) (auth authenticated, err error) {
+	auth.bundle = g.trust.Bundle()
+	auth.grant, auth.digest, err = g.verified.grant(auth.bundle, req.Grant)
 	if err != nil {
-		return nil, err
+		return auth, err
 	}
-	if err := bundle.CheckCurrent(gr); err != nil {
-		return nil, err
+	if err := auth.bundle.CheckCurrent(auth.grant); err != nil {
+		return auth, err
 	}
-	if err := bind(bundle, gr, req); err != nil {
-		return nil, err
+	if err := bind(auth.bundle, auth.grant, req); err != nil {
+		return auth, err
 	}
 	caller, err := g.opts.Caller.Identity(ctx)
 	if err != nil {
-		return nil, sdk.Errorf(sdk.OwnerMismatch, "caller", "the caller's identity cannot be told: %w", err)
+		return auth, sdk.Errorf(sdk.OwnerMismatch, "caller", "the caller's identity cannot be told: %w", err)
 	}
-	if caller == "" || caller != gr.Owner {
-		return nil, sdk.Errorf(sdk.OwnerMismatch, "caller", "%q called with the grant of %q; a worker uses its own grant", caller, gr.Owner)
+	if caller == "" || caller != auth.grant.Owner {
+		return auth, sdk.Errorf(sdk.OwnerMismatch, "caller", "%q called with the grant of %q; a worker uses its own grant", caller, auth.grant.Owner)
 	}
-	auth := &authenticated{grant: gr, digest: digest, bundle: bundle}
-	if err := g.live(ctx, auth, req.Status); err != nil {
-		return nil, err
+	if auth.lasts, auth.status, err = g.live(ctx, &auth, req.Status); err != nil {
+		return auth, err
 	}
 	if g.opts.Accept != nil {
-		if err := g.opts.Accept(gr.Resource); err != nil {
-			return nil, sdk.Errorf(sdk.Invalid, "resource", "%q is refused by this gate's own rule: %w", gr.Resource, err)
+		if err := g.opts.Accept(auth.grant.Resource); err != nil {
+			return auth, sdk.Errorf(sdk.Invalid, "resource", "%q is refused by this gate's own rule: %w", auth.grant.Resource, err)
 		}
 	}
 	return auth, nil
@@ -77,19 +76,17 @@ func bind(b *trust.Bundle, gr *grant.Grant, req *Request) error {
 	return nil
 }
 
-// live keeps A5: it fills in how long the lease is known to be held.
-func (g *Gate) live(ctx context.Context, auth *authenticated, status []byte) (err error) {
+// live keeps A5: it returns how long the lease is known to be held, and the
+// proof by which it is known, if by one.
+func (g *Gate) live(ctx context.Context, auth *authenticated, status []byte) (lasts time.Duration, by []byte, err error) {
 	if g.opts.Liveness != ByQuery {
-		auth.lasts, err = g.byProof(auth.bundle, auth.grant, auth.digest, status)
-		if err == nil {
-			auth.status = status
-		}
+		lasts, err = g.byProof(auth.bundle, auth.grant, auth.digest, status)
 		if err == nil || g.opts.Liveness == ByProof || sdk.CodeOf(err) != sdk.NotHeld {
-			return err
+			return lasts, status, err
 		}
 	}
-	auth.lasts, err = g.query(ctx, auth.grant, auth.digest)
-	return err
+	lasts, err = g.query(ctx, auth.grant, auth.digest)
+	return lasts, nil, err
 }
 
 func (g *Gate) byProof(b *trust.Bundle, gr *grant.Grant, digest sdk.Digest, status []byte) (time.Duration, error) {

@@ -53,7 +53,18 @@ func BenchmarkGate(b *testing.B) {
 			sdk.Decide(sdk.FenceState{}, nil, adm)
 		}
 	})
-	b.Run("cached", func(b *testing.B) {
+	b.Run("cached-authentication-and-decision", func(b *testing.B) {
+		w := newWorld(b)
+		g := w.gate(b, "a", nil)
+		req := w.acquire(b, "a").Request(1, "op", put("value"))
+		b.ReportAllocs()
+		for b.Loop() {
+			if d, err := g.Admit(&req, sdk.FenceState{}); err != nil || d.Code != sdk.Accepted {
+				b.Fatal(d.Code, err)
+			}
+		}
+	})
+	b.Run("cached-whole-call", func(b *testing.B) {
 		w := newWorld(b)
 		g, err := w.Gate(&nullStore{}, "a", nil)
 		if err != nil {

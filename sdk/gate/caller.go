@@ -26,9 +26,8 @@ func (f CallerFunc) Identity(ctx context.Context) (string, error) { return f(ctx
 // FixedCaller is the identity of a process in which only one workload runs,
 // told by the process's own configuration.
 func FixedCaller(identity string) Caller {
-	return CallerFunc(func(context.Context) (string, error) {
-		return identity, sdk.ValidateName("caller", identity)
-	})
+	err := sdk.ValidateName("caller", identity)
+	return CallerFunc(func(context.Context) (string, error) { return identity, err })
 }
 
 type callerKey struct{}

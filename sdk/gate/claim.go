@@ -35,18 +35,18 @@ func (g *Gate) claim(ctx context.Context, req *Request) (sdk.Outcome, error) {
 	}
 	c := *req
 	c.Segment, c.Operation = 1, sdk.ClaimID(auth.digest)
-	adm, err := g.admitAs(ctx, &c, nil, auth)
+	adm, err := g.admitAs(ctx, &c, nil, &auth)
 	if err != nil {
 		return refuse(err)
 	}
-	if out, done, err := g.held(ctx, adm); done || err != nil {
+	if out, done, err := g.held(ctx, &adm); done || err != nil {
 		return out, err
 	}
 	out, err := g.commit(ctx, adm)
 	if out.Code == sdk.NotApplied || out.Code == sdk.Replayed && out.Observed.Absent() {
 		// Another worker under the same grant was first, or the answer came by the
 		// receipt, which does not tell the state.
-		if held, done, herr := g.held(ctx, adm); done && herr == nil {
+		if held, done, herr := g.held(ctx, &adm); done && herr == nil {
 			return held, nil
 		}
 	}

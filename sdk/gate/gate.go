@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/fencedstore/fencedstore/internal/seal"
@@ -223,6 +224,7 @@ func (g *Gate) Unknowns() (open int, oldest time.Duration) {
 
 // unknowns remembers the open unknown outcomes, for metrics only.
 type unknowns struct {
+	count atomic.Int64 // of since, so that the usual call takes no lock
 	mu    sync.Mutex
 	since map[unknownKey]time.Time
 }
@@ -235,7 +237,10 @@ type unknownKey struct {
 // maxUnknowns bounds the memory that an outage takes.
 const maxUnknowns = 1 << 16
 
-func (u *unknowns) note(m *sdk.Mutation, code sdk.Code, now time.Time) {
+func (u *unknowns) note(m *sdk.Mutation, code sdk.Code, now func() time.Time) {
+	if code != sdk.MutationUnknown && u.count.Load() == 0 {
+		return
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	key := unknownKey{m.Resource, m.Operation}
@@ -245,10 +250,11 @@ func (u *unknowns) note(m *sdk.Mutation, code sdk.Code, now time.Time) {
 		if u.since == nil {
 			u.since = map[unknownKey]time.Time{}
 		}
-		u.since[key] = now
+		u.since[key] = now()
 	case open && settles(code):
 		delete(u.since, key)
 	}
+	u.count.Store(int64(len(u.since)))
 }
 
 // settles reports whether an answer tells that no earlier attempt of the

@@ -74,7 +74,7 @@ func (g *Gate) wouldSay(ctx context.Context, req *Request) (sdk.Outcome, error) 
 	if req.Operation.Reserved() {
 		return refuse(reservedOperation(req.Operation))
 	}
-	adm, err := g.mutation(req, nil, auth)
+	adm, err := g.mutation(req, nil, &auth)
 	if err != nil {
 		return refuse(err)
 	}

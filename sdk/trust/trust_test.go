@@ -98,14 +98,17 @@ func TestLoadRefuses(t *testing.T) {
 		"root is an issuer key": {func(b tree) { root(b, 2)["public"] = key(b, 0)["public"] }, sdk.ErrUnsuitable, "rootKeys[2]"},
 		"alg none":              {func(b tree) { key(b, 0)["alg"] = "none" }, sdk.ErrInvalid, "issuers[0].keys[0]"},
 		"secret and public":     {func(b tree) { key(b, 0)["secret"] = "AAAA" }, sdk.ErrInvalid, "issuers[0].keys[0].public"},
-		"short secret":          {func(b tree) { delete(key(b, 0), "public"); key(b, 0)["alg"], key(b, 0)["secret"] = "hmac-sha256", "c2hvcnQ=" }, sdk.ErrUnsuitable, "issuers[0].keys[0]"},
-		"HMAC with public":      {func(b tree) { key(b, 0)["alg"] = "hmac-sha256" }, sdk.ErrInvalid, "issuers[0].keys[0].secret"},
-		"small order":           {func(b tree) { key(b, 0)["public"] = "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=" }, sdk.ErrUnsuitable, "issuers[0].keys[0]"},
-		"base64 with line end":  {func(b tree) { key(b, 0)["public"] = key(b, 0)["public"].(string) + "\n" }, sdk.ErrInvalid, "issuers[0].keys[0].public"},
-		"threshold above":       {func(b tree) { b["rootThreshold"] = "4" }, sdk.ErrInvalid, "rootThreshold"},
-		"threshold 0":           {func(b tree) { b["rootThreshold"] = "0" }, sdk.ErrInvalid, "rootThreshold"},
-		"no threshold":          {func(b tree) { delete(b, "rootThreshold") }, sdk.ErrInvalid, "rootThreshold"},
-		"HMAC root":             {func(b tree) { root(b, 0)["alg"] = "hmac-sha256" }, sdk.ErrUnsuitable, "rootKeys[0].alg"},
+		"short secret": {func(b tree) {
+			delete(key(b, 0), "public")
+			key(b, 0)["alg"], key(b, 0)["secret"] = "hmac-sha256", "c2hvcnQ="
+		}, sdk.ErrUnsuitable, "issuers[0].keys[0]"},
+		"HMAC with public":     {func(b tree) { key(b, 0)["alg"] = "hmac-sha256" }, sdk.ErrInvalid, "issuers[0].keys[0].secret"},
+		"small order":          {func(b tree) { key(b, 0)["public"] = "AQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=" }, sdk.ErrUnsuitable, "issuers[0].keys[0]"},
+		"base64 with line end": {func(b tree) { key(b, 0)["public"] = key(b, 0)["public"].(string) + "\n" }, sdk.ErrInvalid, "issuers[0].keys[0].public"},
+		"threshold above":      {func(b tree) { b["rootThreshold"] = "4" }, sdk.ErrInvalid, "rootThreshold"},
+		"threshold 0":          {func(b tree) { b["rootThreshold"] = "0" }, sdk.ErrInvalid, "rootThreshold"},
+		"no threshold":         {func(b tree) { delete(b, "rootThreshold") }, sdk.ErrInvalid, "rootThreshold"},
+		"HMAC root":            {func(b tree) { root(b, 0)["alg"] = "hmac-sha256" }, sdk.ErrUnsuitable, "rootKeys[0].alg"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := good(t, roots(t))
