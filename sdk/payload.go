@@ -89,11 +89,10 @@ func (e *encoder) flush() {
 	e.n = 0
 }
 
-func (e *encoder) sum() (d Digest) {
+func (e *encoder) sum() Digest {
 	if e.h == nil {
 		return sha256.Sum256(e.small[:e.n])
 	}
 	e.flush()
-	e.h.Sum(d[:0])
-	return d
+	return Digest(e.h.Sum(nil))
 }
