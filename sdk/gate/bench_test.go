@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fencedstore/fencedstore/adapters/memstore"
+	"github.com/fencedstore/fencedstore/internal/seal"
 	"github.com/fencedstore/fencedstore/sdk"
 	"github.com/fencedstore/fencedstore/sdk/gate"
 )
@@ -85,21 +86,30 @@ func BenchmarkGate(b *testing.B) {
 	})
 }
 
-// BenchmarkGateMemstore is a fenced put, beside the same put without a fence:
-// a map under a lock.
+// BenchmarkGateMemstore is a fenced put into memory, through the gate and, in
+// the same run, by the store alone.
 func BenchmarkGateMemstore(b *testing.B) {
-	b.Run("fenced", func(b *testing.B) {
+	b.Run("gate", func(b *testing.B) {
 		w := newWorld(b)
-		s, err := memstore.Open(b.Context(), "mem://", sdk.OpenOptions{})
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer s.Close()
-		g, err := w.Gate(s, "a", nil)
+		g, err := w.Gate(memstore.New(), "a", nil)
 		if err != nil {
 			b.Fatal(err)
 		}
 		benchSegments(b, w, g)
+	})
+	b.Run("store-alone", func(b *testing.B) {
+		s := memstore.New()
+		d := sdk.SumDigest([]byte("x"))
+		ops := operations(b.N)
+		effects := []sdk.Effect{put("value")}
+		b.ReportAllocs()
+		b.ResetTimer()
+		for i := range b.N {
+			m := &sdk.Mutation{Resource: resource, Operation: ops[i], Fence: 1, Segment: sdk.Segment(i + 1), Root: d, Grant: d, Payload: d, Owner: "a", Effects: effects}
+			if _, err := s.Apply(b.Context(), sdk.NewAdmission(seal.Cut(), m)); err != nil {
+				b.Fatal(err)
+			}
+		}
 	})
 }
 
