@@ -25,10 +25,10 @@ type wireExec struct {
 }
 
 type wireArg struct {
-	Int  *string `json:"int,omitempty"`
-	Real *string `json:"real,omitempty"`
-	Text *string `json:"text,omitempty"`
-	Blob *string `json:"blob,omitempty"`
+	Int  *string `json:"int,omitzero"`
+	Real *string `json:"real,omitzero"`
+	Text *string `json:"text,omitzero"`
+	Blob *string `json:"blob,omitzero"`
 }
 
 // Exec returns the native effect that runs one INSERT, UPDATE, DELETE or REPLACE

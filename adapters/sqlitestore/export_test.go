@@ -18,3 +18,9 @@ func LimitPages(t *testing.T, s *Store) {
 		t.Fatal(err)
 	}
 }
+
+// ParsePath is the file that a DSN names.
+func ParsePath(s string) (string, error) {
+	d, err := parseDSN(s)
+	return d.path, err
+}

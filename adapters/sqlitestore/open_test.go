@@ -217,3 +217,15 @@ func TestFullDisk(t *testing.T) {
 	apply(t, s, mutation(1, 2, "op-2", big), sdk.NotApplied)
 	apply(t, s, mutation(1, 2, "op-2"), sdk.Accepted)
 }
+
+func FuzzParseDSN(f *testing.F) {
+	for _, s := range []string{"sqlite:a.db", "sqlite:///tmp/a?create=beside", "sqlite:a?b", "x", "sqlite:%"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		path, err := sqlitestore.ParsePath(s)
+		if err == nil && (!filepath.IsAbs(path) || strings.ContainsRune(path, 0)) {
+			t.Errorf("%q is the file %q", s, path)
+		}
+	})
+}

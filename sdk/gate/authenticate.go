@@ -105,8 +105,8 @@ func (g *Gate) byProof(b *trust.Bundle, gr *grant.Grant, digest sdk.Digest, stat
 		return 0, sdk.Errorf(sdk.NotHeld, "status", "for another grant, resource or fence token")
 	case p.State != grant.StateHeld:
 		return 0, sdk.Errorf(sdk.NotHeld, "status", "says %q; acquire the lease again", string(p.State))
-	case life <= 0 || life > b.MaxProof() || life > gr.TTL && gr.TTL > 0:
-		return 0, sdk.Errorf(sdk.NotHeld, "status", "lives %v; a proof lives up to %v and no longer than the lease of %v", life, b.MaxProof(), gr.TTL)
+	case life <= skew || life > b.MaxProof() || life > gr.TTL:
+		return 0, sdk.Errorf(sdk.NotHeld, "status", "lives %v; a proof lives longer than the clock skew of %v, up to %v and no longer than the lease of %v", life, skew, b.MaxProof(), gr.TTL)
 	}
 	now := g.opts.Now()
 	if err := g.clock.check(p.IssuedAt, now.Add(skew)); err != nil {

@@ -42,6 +42,7 @@ func TestProofLifeIsBounded(t *testing.T) {
 	for life, want := range map[time.Duration]sdk.Code{
 		gatetest.TTL + time.Second: sdk.NotHeld, // longer than the lease
 		61 * time.Second:           sdk.NotHeld,
+		time.Second:                sdk.NotHeld, // the skew
 		gatetest.TTL:               sdk.Accepted,
 	} {
 		req := l.Request(1, "op", put("x"))

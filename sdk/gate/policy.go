@@ -4,6 +4,7 @@ import (
 	"sync"
 
 	"github.com/fencedstore/fencedstore/sdk"
+	"github.com/fencedstore/fencedstore/sdk/grant"
 	"github.com/fencedstore/fencedstore/sdk/internal/pattern"
 )
 
@@ -42,8 +43,8 @@ type compiledRule struct {
 //
 // INVALID: names the rule that does not parse.
 func NewPolicy(generation uint64, rules []Rule) (*Policy, error) {
-	if generation == 0 {
-		return nil, sdk.Errorf(sdk.Invalid, "policy generation", "0; generations begin at 1")
+	if generation == 0 || generation > uint64(sdk.MaxToken) {
+		return nil, sdk.Errorf(sdk.Invalid, "policy generation", "%d; generations go from 1 to %s", generation, sdk.MaxToken)
 	}
 	p := &Policy{generation: generation}
 	for i, r := range rules {
@@ -57,6 +58,46 @@ func NewPolicy(generation uint64, rules []Rule) (*Policy, error) {
 		p.rules = append(p.rules, compiledRule{pat, r.Mode})
 	}
 	return p, nil
+}
+
+type wirePolicy struct {
+	Generation string     `json:"generation"`
+	Rules      []wireRule `json:"rules"`
+}
+
+type wireRule struct {
+	Pattern string `json:"pattern"`
+	Mode    string `json:"mode"`
+}
+
+// MaxPolicyBytes bounds a policy file before it is parsed.
+const MaxPolicyBytes = 1 << 20
+
+// LoadPolicy reads a policy file, such as
+//
+//	{"generation": "2", "rules": [{"pattern": "invoice-batch/**", "mode": "shadow"}]}
+//
+// INVALID: it is not of this form; the error names the field.
+func LoadPolicy(b []byte) (*Policy, error) {
+	if len(b) == 0 || len(b) > MaxPolicyBytes {
+		return nil, sdk.Errorf(sdk.Invalid, "policy", "%d bytes; it has 1 to %d", len(b), MaxPolicyBytes)
+	}
+	var w wirePolicy
+	if err := grant.Unmarshal(b, &w); err != nil {
+		return nil, sdk.Errorf(sdk.Invalid, "policy", "not {generation, rules: [{pattern, mode}]}: %w", err)
+	}
+	if w.Generation == "" {
+		return nil, sdk.Errorf(sdk.Invalid, "generation", "missing; it is a decimal string, 1 or above")
+	}
+	generation, err := sdk.ParseDecimal("generation", w.Generation)
+	if err != nil {
+		return nil, err
+	}
+	rules := make([]Rule, len(w.Rules))
+	for i, r := range w.Rules {
+		rules[i] = Rule{Pattern: r.Pattern, Mode: Mode(r.Mode)}
+	}
+	return NewPolicy(generation, rules)
 }
 
 // Generation returns the policy's generation.

@@ -213,3 +213,40 @@ func TestUnreadableStoreStopsTheLegacyWrite(t *testing.T) {
 		t.Errorf("%v, legacy ran %d times", err, r.runs)
 	}
 }
+
+func TestLoadPolicy(t *testing.T) {
+	p, err := gate.LoadPolicy([]byte(`{"generation":"2","rules":[{"pattern":"a/**","mode":"shadow"}]}`))
+	if err != nil || p.Generation() != 2 || p.Mode("a/b") != gate.Shadow || p.Mode("b") != gate.Enforce {
+		t.Errorf("%+v, %v", p, err)
+	}
+	for _, text := range []string{"", "{}", "null", `{"generation":2,"rules":[]}`, `{"generation":"0","rules":[]}`, `{"generation":"2","rules":[{"pattern":"a","mode":"off"}]}`,
+		`{"generation":"2","Rules":[]}`, `{"generation":"2","rules":[],"off":true}`, `{"generation":"2","generation":"1","rules":[]}`, `{"generation":"9223372036854775808","rules":[]}`,
+		`{"generation":"2","rules":[{"pattern":"a//b","mode":"shadow"}]}`} {
+		if _, err := gate.LoadPolicy([]byte(text)); !errors.Is(err, sdk.ErrInvalid) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	if _, err := gate.LoadPolicy(make([]byte, gate.MaxPolicyBytes+1)); !errors.Is(err, sdk.ErrInvalid) {
+		t.Errorf("too long: %v", err)
+	}
+}
+
+func FuzzLoadPolicy(f *testing.F) {
+	f.Add([]byte(`{"generation":"2","rules":[{"pattern":"a/**","mode":"shadow"},{"pattern":"b/*","mode":"enforce"}]}`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		p, err := gate.LoadPolicy(b)
+		if err != nil {
+			return
+		}
+		if p.Generation() == 0 {
+			t.Error("generation 0")
+		}
+		// A policy may always be followed by itself with a higher generation.
+		if p.Generation() < uint64(sdk.MaxToken) {
+			h := gate.NewPolicyHolder(p)
+			if err := h.Replace(p); !errors.Is(err, sdk.ErrPolicyStale) {
+				t.Error(err)
+			}
+		}
+	})
+}
