@@ -164,5 +164,8 @@ func promptHeld(ctx context.Context, c *C) {
 	if got, err := h.receipt(ctx, r, "waits"); proved && sdk.CodeOf(err) != sdk.NotFound {
 		c.fail(sdk.O1, "NOT_APPLIED, and afterwards "+showReceipt(&got), "NOT_APPLIED only where nothing was or will be applied")
 	}
-	c.expect(ctx, other, waiting, sdk.Accepted)
+	out, err := other.settle(ctx, waiting, sdk.Accepted)
+	if out.Code != sdk.Accepted && (proved || out.Code != sdk.Replayed) {
+		c.errorf("ACCEPTED", "%s", describeAnswer(out, err))
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/fencedstore/fencedstore/conformance/report"
 	"github.com/fencedstore/fencedstore/sdk"
 )
 
@@ -39,84 +40,45 @@ func (c *cli) adaptersCmd() *cobra.Command {
 	return cmd
 }
 
-// adapterJSON is one adapter as listed.
-type adapterJSON struct {
-	Name         string           `json:"name"`
-	Schemes      []string         `json:"schemes"`
-	Example      string           `json:"example"`
-	About        string           `json:"about"`
-	Fresh        bool             `json:"fresh"` // the bare name gives a temporary store
-	Version      string           `json:"version"`
-	Backend      string           `json:"backend"`
-	Environment  string           `json:"environment"`
-	Kinds        []string         `json:"kinds"`
-	Capabilities []capabilityJSON `json:"capabilities"`
-	Limits       limitsJSON       `json:"limits"`
-}
-
-type capabilityJSON struct {
-	Name    string `json:"name"`
-	Support string `json:"support"`
-	Reason  string `json:"reason,omitempty"`
-}
-
-type limitsJSON struct {
-	Effects    int   `json:"effects"` // 0: none stated
-	ValueBytes int   `json:"valueBytes"`
-	TotalBytes int64 `json:"totalBytes"`
-	Quarantine int   `json:"quarantine"`
+// listed is one adapter of the list; the embedded part is as in a report.
+type listed struct {
+	report.Adapter
+	Schemes []string `json:"schemes"`
+	Example string   `json:"example"`
+	About   string   `json:"about"`
+	Fresh   bool     `json:"fresh"` // the bare name gives a temporary store
 }
 
 // describe asks a fresh store of every adapter what it is. One that needs a
-// server is listed without.
-func (c *cli) describe(ctx context.Context) ([]adapterJSON, error) {
-	out := []adapterJSON{}
+// server is listed by its name.
+func (c *cli) describe(ctx context.Context) ([]listed, error) {
+	out := []listed{}
 	for i := range c.adapters {
 		a := &c.adapters[i]
-		entry := adapterJSON{Name: a.Name, Schemes: a.Schemes, Example: a.Example, About: a.About, Fresh: a.Fresh != nil,
-			Kinds: []string{}, Capabilities: []capabilityJSON{}}
+		d := sdk.Description{Name: a.Name}
 		if a.Fresh != nil {
-			d, err := a.describe(ctx)
+			err := target{Arg: a.Name, adapter: a}.use(ctx, func(_ *subject, store sdk.FencedStore) error {
+				d = store.Describe()
+				return nil
+			})
 			if err != nil {
 				return nil, err
 			}
-			entry.Version, entry.Backend, entry.Environment = d.Version, d.Backend, string(d.Environment)
-			entry.Kinds, entry.Limits = d.Kinds, limitsJSON(d.Limits)
-			for _, k := range sdk.Capabilities() {
-				said := d.Capabilities[k]
-				entry.Capabilities = append(entry.Capabilities, capabilityJSON{string(k), said.Support.String(), said.Reason})
-			}
 		}
-		out = append(out, entry)
+		out = append(out, listed{Adapter: report.NewAdapter(&d), Schemes: a.Schemes, Example: a.Example,
+			About: a.About, Fresh: a.Fresh != nil})
 	}
 	return out, nil
 }
 
-func (a *adapter) describe(ctx context.Context) (d sdk.Description, err error) {
-	s, err := target{Arg: a.Name, adapter: a}.bind()
-	if err != nil {
-		return d, err
-	}
-	defer func() {
-		if rerr := s.remove(); err == nil {
-			err = rerr
-		}
-	}()
-	store, err := s.open(ctx, sdk.OpenOptions{})
-	if err != nil {
-		return d, err
-	}
-	d = store.Describe()
-	return d, store.Close()
-}
-
-func (c *cli) printAdapter(a *adapterJSON) {
+func (c *cli) printAdapter(a *listed) {
 	o := c.out
 	o.printf("%s  %s\n", o.bold(a.Name), o.dim(strings.TrimSpace(a.Example+"  "+a.Version)))
 	o.wrapped("  ", a.About)
-	if a.Backend != "" {
-		o.printf("  %-16s %s\n", "backend", a.Backend+" ("+a.Environment+")")
+	if !a.Fresh {
+		return
 	}
+	o.printf("  %-16s %s\n", "backend", a.Backend+" ("+a.Environment+")")
 	for _, k := range a.Capabilities {
 		text := k.Support
 		if k.Reason != "" {
@@ -124,12 +86,10 @@ func (c *cli) printAdapter(a *adapterJSON) {
 		}
 		o.wrapped(fmt.Sprintf("  %-16s ", k.Name), text)
 	}
-	if len(a.Kinds) > 0 {
-		o.wrapped(fmt.Sprintf("  %-16s ", "effect kinds"), strings.Join(a.Kinds, ", "))
-		o.wrapped(fmt.Sprintf("  %-16s ", "one mutation"), fmt.Sprintf("%s effects, %s bytes each, %s bytes together",
-			most(int64(a.Limits.Effects)), most(int64(a.Limits.ValueBytes)), most(a.Limits.TotalBytes)))
-		o.printf("  %-16s %s records per resource\n", "quarantine", most(int64(a.Limits.Quarantine)))
-	}
+	o.wrapped(fmt.Sprintf("  %-16s ", "effect kinds"), strings.Join(a.Kinds, ", "))
+	o.wrapped(fmt.Sprintf("  %-16s ", "one mutation"), fmt.Sprintf("%s effects, %s bytes each, %s bytes together",
+		most(int64(a.Limits.Effects)), most(int64(a.Limits.ValueBytes)), most(a.Limits.TotalBytes)))
+	o.printf("  %-16s %s records per resource\n", "quarantine", most(int64(a.Limits.Quarantine)))
 }
 
 // most writes a limit.

@@ -48,22 +48,12 @@ func atMostOne(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-func (c *cli) demo(ctx context.Context, t target) (err error) {
-	s, err := t.bind()
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if rerr := s.remove(); err == nil {
-			err = rerr
-		}
-	}()
-	store, err := s.open(ctx, sdk.OpenOptions{})
-	if err != nil {
-		return usagef("%s cannot be opened: %w", t.Name(), err)
-	}
-	defer store.Close()
+func (c *cli) demo(ctx context.Context, t target) error {
+	return t.use(ctx, func(_ *subject, store sdk.FencedStore) error { return c.tell(ctx, t, store) })
+}
 
+// tell plays the story on both sides, scene by scene.
+func (c *cli) tell(ctx context.Context, t target, store sdk.FencedStore) error {
 	fenced, err := newFencedSide(ctx, store)
 	if err != nil {
 		return usagef("%s: %w", t.Name(), err)
@@ -77,8 +67,9 @@ func (c *cli) demo(ctx context.Context, t target) (err error) {
 	name := t.adapter.Name
 	tl := newTimeline(c.out, "a fenced store ("+name+")", "a plain lock (a file)")
 	for _, scene := range story() {
-		var left, right []line
-		if left, err = scene.fenced(fenced, ctx); err == nil {
+		left, err := scene.fenced(fenced, ctx)
+		var right []line
+		if err == nil {
 			right, err = scene.plain(plain)
 		}
 		if err != nil {

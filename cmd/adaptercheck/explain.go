@@ -38,7 +38,7 @@ func explainable() []string {
 
 func (c *cli) explain(id string) error {
 	for _, l := range sdk.Laws() {
-		if strings.EqualFold(string(l.ID), id) {
+		if strings.EqualFold(string(l.ID), id) || strings.EqualFold(l.Name, id) {
 			c.explainLaw(l)
 			c.casesOf(l.ID)
 			return nil

@@ -45,9 +45,9 @@ func (p *progress) event(e conformance.Event) {
 		line += "  " + thousands(int64(e.Done))
 	}
 	switch {
-	case p.s.live() && now.Sub(p.shown) >= liveEvery:
+	case p.s.live && now.Sub(p.shown) >= liveEvery:
 		p.s.printf("\r\x1b[K%s", p.s.dim(clip(line, p.s.width()-1)))
-	case !p.s.live() && now.Sub(p.shown) >= plainEvery:
+	case !p.s.live && now.Sub(p.shown) >= plainEvery:
 		p.s.printf("%s\n", line)
 	default:
 		return
@@ -56,7 +56,7 @@ func (p *progress) event(e conformance.Event) {
 }
 
 func (p *progress) finished(r *conformance.Result) {
-	if p.s.live() {
+	if p.s.live {
 		if r.Status == conformance.Failed {
 			p.s.printf("\r\x1b[K%s\n", p.s.red("failed  "+r.ID))
 		}
@@ -76,7 +76,7 @@ func (p *progress) count(n int) string {
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.s.live() {
+	if p.s.live {
 		p.s.printf("\r\x1b[K")
 	}
 }

@@ -51,27 +51,15 @@ schedule on every store.`,
 	return cmd
 }
 
-func (c *cli) replay(ctx context.Context, t target, seed uint64, schedule int) (err error) {
-	s, err := t.bind()
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if rerr := s.remove(); err == nil {
-			err = rerr
-		}
-	}()
-	// A store that cannot be opened is no failure of the schedule.
-	store, err := s.open(ctx, sdk.OpenOptions{})
-	if err != nil {
-		return usagef("%s cannot be opened: %w", t.Name(), err)
-	}
-	defer store.Close()
-	if err := conformance.Replay(ctx, s.harness(), seed, schedule, c.out.w); err != nil {
-		if ctx.Err() != nil {
+func (c *cli) replay(ctx context.Context, t target, seed uint64, schedule int) error {
+	return t.use(ctx, func(s *subject, _ sdk.FencedStore) error {
+		err := conformance.Replay(ctx, s.harness(), seed, schedule, c.out.w)
+		switch {
+		case err == nil:
+			return nil
+		case ctx.Err() != nil:
 			return &exitError{Code: exitIncomplete, Err: err}
 		}
 		return &exitError{Code: exitShort, Err: err}
-	}
-	return nil
+	})
 }

@@ -18,21 +18,25 @@ const widest = 100
 // screen is one of the program's two outputs.
 type screen struct {
 	w     io.Writer
-	fd    int // -1 when w is not a terminal
-	color bool
+	fd    int  // -1 when w is not a terminal
+	color bool // paint
+	live  bool // a line can be written over
 }
 
 func newScreen(w io.Writer) *screen {
 	s := &screen{w: w, fd: -1}
 	if f, ok := w.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
 		s.fd = int(f.Fd())
-		s.color = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+		s.color, s.live = abilities(os.Getenv)
 	}
 	return s
 }
 
-// live reports whether a line can be written over.
-func (s *screen) live() bool { return s.fd >= 0 && os.Getenv("TERM") != "dumb" }
+// abilities are those of a terminal in this environment; see no-color.org.
+func abilities(getenv func(string) string) (color, live bool) {
+	live = getenv("TERM") != "dumb"
+	return live && getenv("NO_COLOR") == "", live
+}
 
 // width is that of the terminal, from 40 to widest; 80 where there is none.
 func (s *screen) width() int {

@@ -112,6 +112,29 @@ func (t target) bind() (*subject, error) {
 	return s, nil
 }
 
+// use calls f with the target's data and an open handle on it, and takes a
+// fresh store away afterwards.
+func (t target) use(ctx context.Context, f func(s *subject, store sdk.FencedStore) error) (err error) {
+	s, err := t.bind()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if rerr := s.remove(); err == nil {
+			err = rerr
+		}
+	}()
+	store, err := s.open(ctx, sdk.OpenOptions{})
+	if err != nil {
+		return usagef("%s cannot be opened: %w", t.Name(), err)
+	}
+	err = f(s, store)
+	if cerr := store.Close(); err == nil {
+		err = cerr
+	}
+	return err
+}
+
 // redact hides the password of a DSN.
 func redact(dsn string) string {
 	if u, err := url.Parse(dsn); err == nil && u.User != nil {

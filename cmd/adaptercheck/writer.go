@@ -34,17 +34,9 @@ func (c *cli) writerCmd() *cobra.Command {
 			if !t.adapter.Kill {
 				return usagef("%s: no other process can open this store", t.Name())
 			}
-			s, err := t.bind()
-			if err != nil {
-				return err
-			}
-			defer s.remove()
-			store, err := s.open(cmd.Context(), sdk.OpenOptions{})
-			if err != nil {
-				return err
-			}
-			defer store.Close()
-			return conformance.ServeWriter(cmd.Context(), store, c.stdin, c.out.w)
+			return t.use(cmd.Context(), func(_ *subject, store sdk.FencedStore) error {
+				return conformance.ServeWriter(cmd.Context(), store, c.stdin, c.out.w)
+			})
 		},
 	}
 }

@@ -22,7 +22,7 @@ var pageTemplate = template.Must(template.New("report").Funcs(template.FuncMap{
 		return figures(r)
 	},
 	"facts":   facts,
-	"adapter": newAdapter,
+	"adapter": NewAdapter,
 	"join":    strings.Join,
 	"ms":      func(d time.Duration) string { return thousands(d.Milliseconds()) + " ms" },
 	"bytes":   func(n int) string { return limit(int64(n)) },

@@ -128,7 +128,7 @@ func newReport(r *conformance.Report) Report {
 		Target: r.Target, Status: Status(r), Certified: r.Certified, Complete: r.Complete, Verdict: r.Verdict,
 		Profile: string(r.Profile), Seed: strconv.FormatUint(r.Seed, 10),
 		Started: r.Started.UTC(), Duration: r.Duration.Milliseconds(),
-		Adapter: newAdapter(&r.Description),
+		Adapter: NewAdapter(&r.Description),
 		Figures: Figures(r.Figures),
 		Laws:    []Law{}, Cases: []Case{},
 	}
@@ -149,7 +149,8 @@ func newReport(r *conformance.Report) Report {
 	return out
 }
 
-func newAdapter(d *sdk.Description) Adapter {
+// NewAdapter is a store's description as it stands in the document.
+func NewAdapter(d *sdk.Description) Adapter {
 	out := Adapter{Name: d.Name, Version: d.Version, Backend: d.Backend, Environment: string(d.Environment),
 		Layout: d.Layout, Kinds: list(d.Kinds), Capabilities: []Capability{}, Limits: Limits(d.Limits)}
 	for _, c := range sdk.Capabilities() {
