@@ -7,7 +7,9 @@ SHELL := bash
 FUZZ ?= 10000x
 # Packages that the race detector slows down so much that it runs their short tests only; all of
 # their tests run without it.
-HEAVY := ./adapters/sqlitestore/... ./conformance/... ./cmd/...
+HEAVY := ./adapters/sqlitestore/... ./conformance/... ./cmd/... ./examples/...
+# Packages of pure functions with exhaustive tests, of no interest to the race detector.
+PURE := ./sdk/internal/nfc ./docs/... ./internal/...
 
 step = @printf '\n== %s\n' "$(1)"
 
@@ -32,18 +34,19 @@ lint: ## formatting, vet, staticcheck, vulnerabilities, go.mod, generated files
 	$(call step,govulncheck)
 	@.ci/vulncheck
 
-generate: ## write every generated file anew
+generate: ## write every generated file anew, and the output that the pages show
 	@go generate ./...
+	@go test ./docs -count=1 -run '^TestCommands$$' -args -update
 
 unit: ## every test, without the race detector
 	$(call step,go test)
 	@go test ./...
 
-race: ## every test under the race detector, short ones for the heavy packages
+race: ## the tests under the race detector, short ones for the heavy packages
 	$(call step,go test -race)
-	@go test -race $$(go list ./... | grep -vxFf <(go list -e $(HEAVY) 2>/dev/null))
+	@go test -race $$(go list ./... | grep -vxFf <(go list $(HEAVY) $(PURE)))
 	$(call step,go test -race -short (heavy packages))
-	@go test -race -short $$(go list $(HEAVY) 2>/dev/null)
+	@go test -race -short $$(go list $(HEAVY))
 
 # Tests against the servers of the lab go here. The lab starts them, passes their addresses to the
 # command behind "--", and stops them whatever becomes of it.

@@ -3,6 +3,7 @@ package docs
 import (
 	"context"
 	"errors"
+	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -63,6 +64,23 @@ func commands(t *testing.T) []command {
 
 const viaGo = "go run ./cmd/adaptercheck"
 
+var update = flag.Bool("update", false, "run the commands as the pages show them and write what they print into the pages")
+
+// rewrite puts output behind the command in its page.
+func (c *command) rewrite(t *testing.T, output string) {
+	t.Helper()
+	file := filepath.Join(root, c.page)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := "\n$ " + c.shown + "\n"
+	text := strings.Replace(string(b), before+c.output, before+strings.TrimRight(output, "\n")+"\n", 1)
+	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestCommands(t *testing.T) {
 	list := commands(t)
 	if len(list) < 3 {
@@ -78,7 +96,11 @@ func TestCommands(t *testing.T) {
 		t.Run(c.page+"/"+c.shown, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
-			line := strings.ReplaceAll(c.run, viaGo, binary)
+			line := c.run
+			if *update {
+				line = c.shown
+			}
+			line = strings.ReplaceAll(line, viaGo, binary)
 			cmd := exec.CommandContext(ctx, "sh", "-c", line)
 			cmd.Dir = root
 			cmd.Env = append(os.Environ(), "NO_COLOR=1", "TMPDIR="+t.TempDir())
@@ -92,7 +114,9 @@ func TestCommands(t *testing.T) {
 			if exit := strconv.Itoa(cmd.ProcessState.ExitCode()); exit != c.exit {
 				t.Fatalf("%s:%d: exit %s, want %s\n%s%s", c.page, c.line, exit, c.exit, out, &stderr)
 			}
-			if diff := compare(c.output, string(out)); diff != "" {
+			if *update {
+				c.rewrite(t, string(out))
+			} else if diff := compare(c.output, string(out)); diff != "" {
 				t.Errorf("%s:%d: %s prints something else (-page +now):\n%s", c.page, c.line, c.run, diff)
 			}
 		})

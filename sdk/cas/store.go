@@ -191,15 +191,25 @@ func (s *Store) Probe(ctx context.Context) error {
 }
 
 // fresh reads the head of r; nil where there is none and never was one.
-// FENCE_REGRESSION: there is none, and the marker says that there was.
+// FENCE_REGRESSION: there is none, and the marker says that there was (F7).
 func (s *Store) fresh(ctx context.Context, r sdk.ResourceID) (*known, error) {
 	n := namesOf(s.namespace, r)
 	body, version, err := s.objects.Get(ctx, n.head())
-	switch {
-	case sdk.CodeOf(err) == sdk.NotFound:
+	if sdk.CodeOf(err) == sdk.NotFound {
 		s.heads.drop(string(r))
-		return nil, s.neverWas(ctx, n)
-	case err != nil:
+		if _, _, err := s.objects.Get(ctx, n.marker()); err != nil {
+			if sdk.CodeOf(err) == sdk.NotFound {
+				return nil, nil
+			}
+			return nil, err
+		}
+		// The marker is written after the head, so a head that was made between the
+		// two reads is there now.
+		if body, version, err = s.objects.Get(ctx, n.head()); sdk.CodeOf(err) == sdk.NotFound {
+			return nil, missingHead(n)
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	h, state, err := parseHead(n.head(), body, r)
@@ -211,15 +221,7 @@ func (s *Store) fresh(ctx context.Context, r sdk.ResourceID) (*known, error) {
 	return k, nil
 }
 
-// neverWas tells a head that never was from one that was removed (F7).
-func (s *Store) neverWas(ctx context.Context, n names) error {
-	_, _, err := s.objects.Get(ctx, n.marker())
-	switch {
-	case sdk.CodeOf(err) == sdk.NotFound:
-		return nil
-	case err != nil:
-		return err
-	}
+func missingHead(n names) error {
 	e := sdk.Errorf(sdk.FenceRegression, n.head(), "missing though its marker is there: it was removed; stop writers and raise the registry's floor above every token issued")
 	e.Alarm = true
 	return e
