@@ -1,0 +1,5 @@
+package fsstore
+
+import "encoding/json"
+
+func unmarshalLoose(b []byte, v any) error { return json.Unmarshal(b, v) }
