@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/fencedstore/fencedstore/adapters/fsstore"
 	"github.com/fencedstore/fencedstore/adapters/memstore"
 	"github.com/fencedstore/fencedstore/adapters/sqlitestore"
 	"github.com/fencedstore/fencedstore/conformance"
@@ -64,6 +65,18 @@ func builtin() []adapter {
 			Fresh:  freshSQLite,
 			Damage: damageSQLite,
 			Native: nativeSQLite,
+		},
+		{
+			Name: "fs", Schemes: []string{"fs"}, Example: "fs:./store",
+			About: "A directory of a local file system: compare-and-swap by hard links, without a library.",
+			Kill:  true,
+			Bind: func(dsn string) (opener, error) {
+				return func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
+					return fsstore.Open(ctx, dsn, o)
+				}, nil
+			},
+			Fresh:  freshFS,
+			Damage: damageFS,
 		},
 	}
 }
