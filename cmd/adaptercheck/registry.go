@@ -8,6 +8,7 @@ import (
 
 	"github.com/fencedstore/fencedstore/adapters/fsstore"
 	"github.com/fencedstore/fencedstore/adapters/memstore"
+	"github.com/fencedstore/fencedstore/adapters/s3store"
 	"github.com/fencedstore/fencedstore/adapters/sqlitestore"
 	"github.com/fencedstore/fencedstore/conformance"
 	"github.com/fencedstore/fencedstore/sdk"
@@ -77,6 +78,17 @@ func builtin() []adapter {
 			},
 			Fresh:  freshFS,
 			Damage: damageFS,
+		},
+		{
+			Name: "s3", Schemes: []string{"s3"}, Example: "s3://BUCKET/PREFIX?region=eu-central-1",
+			About:   "An S3 bucket: conditional PUTs. Credentials come from the SDK's own chain.",
+			Network: true,
+			Kill:    true,
+			Bind: func(dsn string) (opener, error) {
+				return func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
+					return s3store.Open(ctx, dsn, o)
+				}, nil
+			},
 		},
 	}
 }
