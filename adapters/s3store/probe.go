@@ -162,8 +162,11 @@ func touches(r *types.LifecycleRule, prefix string) bool {
 		rule = *r.Filter.Prefix
 	case r.Filter != nil && r.Filter.And != nil && r.Filter.And.Prefix != nil:
 		rule = *r.Filter.And.Prefix
-	case r.Prefix != nil: //nolint:staticcheck // old rules still have it
-		rule = *r.Prefix
+	default:
+		//lint:ignore SA1019 rules made before filters still have it
+		if old := r.Prefix; old != nil {
+			rule = *old
+		}
 	}
 	return strings.HasPrefix(rule, prefix) || strings.HasPrefix(prefix, rule)
 }

@@ -162,7 +162,7 @@ func (p *plainSide) wakeA() ([]line, error) {
 func (p *plainSide) againA() ([]line, error) {
 	p.now = 125 * time.Second
 	if err := p.mine("worker-a"); err == nil {
-		return nil, fmt.Errorf("A holds the lock again, which it should not")
+		return nil, fmt.Errorf("worker A holds the lock again, which it should not")
 	}
 	return []line{{act, "A's clock is put right; A checks"}, {note, "the lock is gone; too late"}}, nil
 }

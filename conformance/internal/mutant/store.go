@@ -52,7 +52,6 @@ type flaws struct {
 	noLimit          bool // keeps no count of dropped quarantine records
 	openAfterClose   bool
 	blindToDamage    bool // takes a missing fence for a fresh resource
-	noScope          bool
 	hookIgnored      bool
 	probeWrites      bool
 }
