@@ -7,9 +7,10 @@ SHELL := bash
 FUZZ ?= 10000x
 # Packages that the race detector slows down so much that it runs their short tests only; all of
 # their tests run without it.
-HEAVY := ./adapters/sqlitestore/... ./conformance/... ./cmd/... ./examples/...
-# Packages of pure functions with exhaustive tests, of no interest to the race detector.
-PURE := ./sdk/internal/nfc ./docs/... ./internal/...
+HEAVY := ./adapters/sqlitestore/... ./conformance/... ./cmd/...
+# Packages without concurrency of their own, or whose tests are slow under the race detector and say
+# nothing that the others do not.
+NORACE := ./sdk/internal/nfc ./docs/... ./internal/hygiene ./internal/importrules ./examples/...
 
 step = @printf '\n== %s\n' "$(1)"
 
@@ -44,7 +45,7 @@ unit: ## every test, without the race detector
 
 race: ## the tests under the race detector, short ones for the heavy packages
 	$(call step,go test -race)
-	@go test -race $$(go list ./... | grep -vxFf <(go list $(HEAVY) $(PURE)))
+	@go test -race $$(go list ./... | grep -vxFf <(go list $(HEAVY) $(NORACE)))
 	$(call step,go test -race -short (heavy packages))
 	@go test -race -short $$(go list $(HEAVY))
 

@@ -52,7 +52,7 @@ func (c *C) Description() *sdk.Description { return &c.e.desc }
 
 // resource returns a name that no run used before.
 func (c *C) resource() sdk.ResourceID {
-	return sdk.ResourceID(fmt.Sprintf("conformance/%s/%d/%d", c.e.run, c.n, c.resources.Add(1)))
+	return sdk.ResourceID(fmt.Sprintf("conformance/%s/%d/%05d", c.e.run, c.n, c.resources.Add(1)))
 }
 
 func (c *C) touch() { c.touched.Store(time.Now().UnixNano()) }

@@ -5,20 +5,23 @@ import "slices"
 // allCases lists the cases by topic. The order is that of the report.
 func allCases() []Case {
 	return slices.Concat(
+		contractCases(),
 		staleCases(),
 		orderCases(),
 		replayCases(),
 		conflictCases(),
-		onceCases(),
 		atomicCases(),
 		monotonicCases(),
-		durableCases(),
-		killCases(),
+		onceCases(),
 		exactCases(),
 		apartCases(),
-		promptCases(),
 		vectorCases(),
+		durableCases(),
+		honestCases(),
+		wireCases(),
+		promptCases(),
 		raceCases(),
+		killCases(),
 		scheduleCases(),
 	)
 }

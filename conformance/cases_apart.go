@@ -18,6 +18,8 @@ func apartCases() []Case {
 			Explain: "Keys and operation IDs with every odd character, prefixes of each other, look-alikes and full length are kept apart inside one resource, and between two."},
 		{ID: "apart/key-does-not-cross", Law: sdk.F12, Run: apartBoundary,
 			Explain: "Resource a with key b/c and resource a/b with key c are two things."},
+		{ID: "apart/shadow-namespace", Law: sdk.F12, Run: apartShadow,
+			Explain: "What shadow mode writes, in the namespace beside the store's own, moves no fence, value or receipt of the store itself, and the other way round. Another namespace is UNSUITABLE: a resource has one fence."},
 		{ID: "apart/one-blocks-no-other", Law: sdk.F12, Needs: []sdk.Capability{sdk.CapApplyTx}, Run: apartBlocked, without: hookUnsupported,
 			Explain: "While caller's code stands still inside the transaction of one resource, another resource can be read, and written where the store locks by resource; a call that has to wait ends with its context."},
 		{ID: "apart/native-scope", Law: sdk.F12, Needs: []sdk.Capability{sdk.CapNativeEffects}, Run: apartNative, without: nativeUnsupported,
@@ -57,7 +59,7 @@ func apartMany(ctx context.Context, c *C) {
 func awkward() []string {
 	out := []string{
 		"a", "A", "a ", " a", "aa", "a.", "a-", "a_", "a:", "a,", "a+", "a=", "a@", "a!", "a$", "a&", "a'", "a\"", "a*", "a|", "a~", "a^", "a`",
-		"a(", "a)", "a[", "a]", "a{", "a}", "a<", "a>", "a/b", "a/B", "a/b/c", "ab/c", "a.b", "a:b", "...", ". .", "0", "00", "0.0", "1e3", "1000",
+		"a(", "a)", "a[", "a]", "a{", "a}", "a<", "a>", "a/b", "a/B", "a/b/c", "ab", "ab/c", "a.b", "a:b", "a_b", "a-b", "a b", "a|b", "a+b", "a,b", "a~b", "a__b", "a--b", "a_b/c", "a/b_c", "a_b_c", "...", ". .", "0", "00", "0.0", "1e3", "1000",
 		"null", "NULL", "nil", "true", "true ", "é", "e", "É", "è", "ß", "ss", "ı", "i", "I", "İ", "а" /* Cyrillic */, "ａ" /* full width */, "ﬀ", "ff",
 		"日本", "日", "本", "😀", "😁", "a\u200b", "a\u00a0", "\u202ea", "ǆ", "ǅ", "x'; DROP TABLE t--", "x' OR '1'='1", "${a}", "{{a}}", "-a", "--a", "~", "fencedstore", "main",
 	}
@@ -149,6 +151,41 @@ func apartBoundary(ctx context.Context, c *C) {
 	c.wantNoReceipt(ctx, h, base, "op-0")
 }
 
+func apartShadow(ctx context.Context, c *C) {
+	h := c.handle(ctx, 0)
+	shadow := c.fresh(ctx, sdk.OpenOptions{Namespace: sdk.ShadowNamespace("")})
+	r := c.resource()
+	a, b := ownerOf(r, 7, ""), ownerOf(r, 8, "")
+	own, seen := a.put(1, "op-1", "k", "own"), b.put(1, "op-1", "k", "seen")
+	c.accept(ctx, h, own)
+	c.wantState(ctx, shadow, r, sdk.FenceState{})
+	c.wantValue(ctx, shadow, r, "k", nil)
+	c.accept(ctx, shadow, seen)
+	c.accept(ctx, shadow, b.put(2, "op-2", "k", "seen too"))
+	c.wantState(ctx, h, r, a.state(1))
+	c.wantReceipt(ctx, h, own)
+	c.wantNoReceipt(ctx, h, r, "op-2")
+	c.wantValue(ctx, h, r, "k", []byte("own"))
+	c.accept(ctx, h, a.put(2, "op-2", "k", "own"))
+	c.wantState(ctx, shadow, r, b.state(2))
+	for _, name := range []string{"another", "another.shadow"} {
+		s, err := c.e.h.Open(ctx, sdk.OpenOptions{Namespace: name})
+		c.touch()
+		if err == nil {
+			closeQuietly(s)
+		}
+		c.wantCode("opening with namespace "+name, err, sdk.Unsuitable)
+	}
+	for _, name := range []string{"Main", "a b", ".shadow", "main.shadow.shadow", long("n", 65)} {
+		s, err := c.e.h.Open(ctx, sdk.OpenOptions{Namespace: name})
+		c.touch()
+		if err == nil {
+			closeQuietly(s)
+		}
+		c.wantCode("opening with namespace "+clip(name), err, sdk.Invalid)
+	}
+}
+
 func apartBlocked(ctx context.Context, c *C) {
 	h, other := c.handle(ctx, 0), c.handle(ctx, 1)
 	r, free := c.resource(), c.resource()
@@ -168,7 +205,7 @@ func apartBlocked(ctx context.Context, c *C) {
 		})
 		// A store with one writer at a time makes others wait, and says so when
 		// their contexts end; its verdict of another resource never changes.
-		waiting, cancel := context.WithTimeout(ctx, c.patience()/4)
+		waiting, cancel := context.WithTimeout(ctx, c.patience()/40)
 		defer cancel()
 		out, err := other.apply(waiting, o.put(2, "op-2", "k", "2"))
 		switch out.Code {

@@ -15,6 +15,8 @@ func honestCases() []Case {
 			Explain: "A write whose context was over before the call is NOT_APPLIED; the receipt is not there, now or after more writes, and the same call is accepted later."},
 		{ID: "honest/cancelled-at-any-point", Law: sdk.O1, Run: honestCancelled,
 			Explain: "Writes are cancelled at random points from two handles. ACCEPTED means that the receipt is there; NOT_APPLIED that it is not, now or later; MUTATION_UNKNOWN either. Fence, receipt and value agree, and a retry of each is accepted once."},
+		{ID: "honest/refusal-is-an-error", Law: sdk.O1, Run: honestForm,
+			Explain: "Each verdict comes in its form: ACCEPTED and REPLAYED without an error and with the receipt; a refusal as an *sdk.Error that matches its sentinel, with the same code, state and receipt in outcome and error; reads that find nothing as NOT_FOUND."},
 		{ID: "honest/quarantine-cancelled", Law: sdk.O1, Run: honestQuarantine,
 			Explain: "Conflicting writes are cancelled at random points: whoever was answered QUARANTINED left its record."},
 		{ID: "echo/new-call-below-is-stale", Law: sdk.O2, Run: echoStale,
@@ -140,6 +142,45 @@ func (c *C) cancelledWrites(ctx context.Context, hs []*handle, i int, rng *rand.
 		key, _, _ := sdk.ParsePut(m.Effects[0].Body)
 		c.wantValue(ctx, h, r, key, nil)
 	}
+}
+
+func honestForm(ctx context.Context, c *C) {
+	h := c.handle(ctx, 0)
+	t := c.takeover(ctx, h)
+	root := t.b
+	root.root = sdk.SumDigest([]byte("another job"))
+	for _, x := range []struct {
+		m    *sdk.Mutation
+		want sdk.Code
+		is   error
+	}{
+		{t.a.put(2, "late", "k", "late"), sdk.StaleOwner, sdk.ErrStaleOwner},
+		{t.ma, sdk.StaleOwner, sdk.ErrStaleOwner},
+		{t.b.put(3, "late", "k", "late"), sdk.SegmentSkipped, sdk.ErrSegmentSkipped},
+		{root.put(2, "late", "k", "late"), sdk.RootMismatch, sdk.ErrRootMismatch},
+		{t.b.put(1, "late", "k", "late"), sdk.Quarantined, sdk.ErrQuarantined},
+		{t.b.mutation(2, "op-a", t.ma.Result, t.ma.Effects...), sdk.AlreadyApplied, sdk.ErrAlreadyApplied},
+		{ownerOf(t.r, 8, "twin").put(2, "late", "k", "late"), sdk.FenceRegression, sdk.ErrFenceRegression},
+		{t.b.put(0, "late", "k", "late"), sdk.Invalid, sdk.ErrInvalid},
+		{t.b.mutation(2, "late", nil, sdk.Effect{Kind: "conformance.unknown.v1"}), sdk.Unsupported, sdk.ErrUnsupported},
+	} {
+		out, err := h.apply(ctx, x.m)
+		if !errorsIs(err, x.is) || out.Code != x.want {
+			c.errorf(x.want.String()+", matched by its sentinel", "%s (error %v)", describeAnswer(out, err), err)
+		}
+	}
+	out, err := h.apply(ctx, t.mb)
+	if err != nil || out.Code != sdk.Replayed || out.Receipt == nil {
+		c.errorf("REPLAYED with its receipt and no error", "%s", describeAnswer(out, err))
+	}
+	out, err = h.apply(ctx, t.b.put(2, "op-2", "k", "2"))
+	if err != nil || out.Code != sdk.Accepted || out.Receipt == nil || out.Observed != t.b.state(2) {
+		c.errorf("ACCEPTED with its receipt, the new state and no error", "%s", describeAnswer(out, err))
+	}
+	_, err = h.receipt(ctx, t.r, "never")
+	c.wantCode("Receipt of what never was", err, sdk.NotFound)
+	_, err = h.read(ctx, t.r, "never")
+	c.wantCode("Read of what never was", err, sdk.NotFound)
 }
 
 func honestQuarantine(ctx context.Context, c *C) {

@@ -13,7 +13,7 @@ func monotonicCases() []Case {
 		{ID: "monotonic/close-keeps-fence", Law: sdk.F7, Run: monotonicClose,
 			Explain: "Closing the handle that wrote, as a worker does that releases its lease, lowers nothing for the handles that stay."},
 		{ID: "monotonic/reopen-keeps-fence", Law: sdk.F7, Needs: []sdk.Capability{sdk.CapDurable}, Run: monotonicReopen,
-			Explain: "Every handle is closed and the store opened again, five times: the fence is where it was and an older token is STALE_OWNER."},
+			Explain: "Every handle is closed and the store opened again, five times: fence and segment are where they were and an older token is STALE_OWNER."},
 		{ID: "monotonic/missing-fence-is-regression", Law: sdk.F7, Run: monotonicDamage,
 			Explain: "The fence is removed behind the adapter's back while the receipts stay. Inspect and Apply say FENCE_REGRESSION for every token; nothing is accepted, and other resources go on."},
 		{ID: "monotonic/never-seen-lower", Law: sdk.F7, Run: monotonicWatch,
@@ -66,16 +66,19 @@ func monotonicReopen(ctx context.Context, c *C) {
 		f := sdk.Token(10 + round)
 		if last != nil {
 			old := ownerOf(r, f-1, "")
-			c.wantState(ctx, h, r, old.state(1))
-			c.refuse(ctx, h, ownerOf(r, f-2, "").put(1, "late", "k", "late"), sdk.StaleOwner, old.state(1), nil)
+			c.wantState(ctx, h, r, old.state(2))
+			c.refuse(ctx, h, ownerOf(r, f-2, "").put(1, "late", "k", "late"), sdk.StaleOwner, old.state(2), nil)
 			c.again(ctx, h, last)
+			c.refuse(ctx, h, old.put(4, "late", "k", "late"), sdk.SegmentSkipped, old.state(2), nil)
 		}
-		last = ownerOf(r, f, "").put(1, sdk.OperationID("op-"+f.String()), "k", f.String())
+		o := ownerOf(r, f, "")
+		c.accept(ctx, h, o.claim())
+		last = o.put(2, sdk.OperationID("op-"+f.String()), "k", f.String())
 		c.accept(ctx, h, last)
 		c.reopenAll(ctx, h)
 	}
 	h := c.fresh(ctx, sdk.OpenOptions{})
-	c.wantState(ctx, h, r, ownerOf(r, 14, "").state(1))
+	c.wantState(ctx, h, r, ownerOf(r, 14, "").state(2))
 	c.wantValue(ctx, h, r, "k", []byte("14"))
 }
 

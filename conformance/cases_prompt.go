@@ -135,10 +135,10 @@ func promptHeld(ctx context.Context, c *C) {
 				c.prompt(ctx, "a write that is "+how+" while another holds the resource", func(ctx context.Context) error {
 					var cancel context.CancelFunc
 					if how == "expired" {
-						ctx, cancel = context.WithTimeout(ctx, c.patience()/20)
+						ctx, cancel = context.WithTimeout(ctx, c.patience()/100)
 					} else {
 						ctx, cancel = context.WithCancel(ctx)
-						time.AfterFunc(c.patience()/20, cancel)
+						time.AfterFunc(c.patience()/100, cancel)
 					}
 					defer cancel()
 					out, err := st.apply(ctx, waiting)

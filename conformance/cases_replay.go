@@ -18,7 +18,9 @@ func replayCases() []Case {
 		{ID: "replay/hook-not-run-twice", Law: sdk.F4, Needs: []sdk.Capability{sdk.CapApplyTx}, Run: replayHook, without: hookUnsupported,
 			Explain: "Caller's code in the transaction counts its runs: once accepted, a replay does not commit it again and returns the first result."},
 		{ID: "claim/accepted-then-replayed", Law: sdk.F4, Run: claimReplayed,
-			Explain: "A claim raises the fence without effects; sent again it is REPLAYED. When the fence is this grant's already by another mutation, a claim changes nothing, is NOT_APPLIED and never quarantined."},
+			Explain: "A claim raises the fence without effects; sent again it is REPLAYED. Also after other segments, and from another handle."},
+		{ID: "claim/never-quarantined", Law: sdk.F5, Run: claimNeverQuarantined,
+			Explain: "When the fence is this grant's already by another mutation, a claim changes nothing, is NOT_APPLIED with the state observed, and leaves no quarantine record."},
 	}
 }
 
@@ -144,6 +146,16 @@ func claimReplayed(ctx context.Context, c *C) {
 	c.accept(ctx, h, a.put(2, "op-2", "k", "2"))
 	c.again(ctx, c.handle(ctx, 1), a.claim())
 	c.wantState(ctx, h, r, a.state(2))
+	c.accept(ctx, h, b.claim())
+	c.wantState(ctx, h, r, b.state(1))
+	c.wantValue(ctx, h, r, "k", []byte("2"))
+}
+
+func claimNeverQuarantined(ctx context.Context, c *C) {
+	h := c.handle(ctx, 0)
+	r := c.resource()
+	a, b := ownerOf(r, 7, ""), ownerOf(r, 8, "")
+	c.accept(ctx, h, a.claim())
 	// B's first write is not a claim; claiming afterwards is a read.
 	c.accept(ctx, h, b.put(1, "op-b", "k", "b"))
 	out, err := h.apply(ctx, b.claim())

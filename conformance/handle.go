@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/fencedstore/fencedstore/internal/seal"
 	"github.com/fencedstore/fencedstore/sdk"
@@ -87,9 +88,22 @@ func (h *handle) audit(m *sdk.Mutation, out sdk.Outcome, err error) {
 	}
 }
 
+// reading asks again where the store could not be asked, which may happen to
+// any store at any time.
+func reading[T any](ctx context.Context, c *C, f func() (T, error)) (v T, err error) {
+	for i := range 3 {
+		v, err = f()
+		c.touch()
+		if sdk.CodeOf(err) != sdk.NotApplied || ctx.Err() != nil {
+			break
+		}
+		pause(ctx, time.Duration(1<<i)*time.Millisecond)
+	}
+	return v, err
+}
+
 func (h *handle) inspect(ctx context.Context, r sdk.ResourceID) (sdk.FenceState, error) {
-	s, err := h.s.Inspect(ctx, r)
-	h.c.touch()
+	s, err := reading(ctx, h.c, func() (sdk.FenceState, error) { return h.s.Inspect(ctx, r) })
 	h.auditRead("Inspect", err, false)
 	if err != nil && s != (sdk.FenceState{}) {
 		h.c.errorf("the zero state with an error", "Inspect: %s with error %v", showState(s), err)
@@ -98,15 +112,13 @@ func (h *handle) inspect(ctx context.Context, r sdk.ResourceID) (sdk.FenceState,
 }
 
 func (h *handle) receipt(ctx context.Context, r sdk.ResourceID, op sdk.OperationID) (sdk.Receipt, error) {
-	rec, err := h.s.Receipt(ctx, r, op)
-	h.c.touch()
+	rec, err := reading(ctx, h.c, func() (sdk.Receipt, error) { return h.s.Receipt(ctx, r, op) })
 	h.auditRead("Receipt", err, true)
 	return rec, err
 }
 
 func (h *handle) read(ctx context.Context, r sdk.ResourceID, key string) ([]byte, error) {
-	v, err := h.s.Read(ctx, r, key)
-	h.c.touch()
+	v, err := reading(ctx, h.c, func() ([]byte, error) { return h.s.Read(ctx, r, key) })
 	h.auditRead("Read", err, true)
 	if err == nil && v == nil {
 		h.c.errorf("an empty value that is not nil", "Read of %q: nil without an error", clip(key))
@@ -115,8 +127,7 @@ func (h *handle) read(ctx context.Context, r sdk.ResourceID, key string) ([]byte
 }
 
 func (h *handle) quarantined(ctx context.Context, r sdk.ResourceID) ([]sdk.Quarantine, error) {
-	q, err := h.s.Quarantined(ctx, r)
-	h.c.touch()
+	q, err := reading(ctx, h.c, func() ([]sdk.Quarantine, error) { return h.s.Quarantined(ctx, r) })
 	h.auditRead("Quarantined", err, false)
 	return q, err
 }

@@ -28,22 +28,26 @@ var actions = []action{
 	{8, granted, (*schedule).sendLate},
 	{14, func(s *schedule, _ *worker) bool { return len(s.late) > 0 }, (*schedule).deliver},
 	{8, func(s *schedule, w *worker) bool { return w.granted && len(s.ops) > 0 }, (*schedule).redo},
-	{8, func(s *schedule, _ *worker) bool { return len(s.ops) > 0 }, (*schedule).look},
-	{7, hasSent, (*schedule).misbehave},
+	{8, func(s *schedule, w *worker) bool { return w.granted && len(s.ops) > 0 }, (*schedule).look},
+	{14, hasSent, (*schedule).misbehave},
 	{4, granted, (*schedule).claim},
 	{4, func(s *schedule, w *worker) bool { return s.holder == w }, (*schedule).handOver},
-	{4, func(s *schedule, w *worker) bool { return w.granted && len(s.model.quarantine) > 0 }, (*schedule).resolve},
-	{2, func(_ *schedule, w *worker) bool { return true }, (*schedule).changeHandle},
+	{10, func(s *schedule, w *worker) bool { return w.granted && len(s.model.quarantine) > 0 }, (*schedule).resolve},
+	{4, granted, (*schedule).changeHandle},
 }
 
-// act draws a worker and one of the things that it can do.
+// act draws a worker and one of the things that it can do. Somebody always can:
+// the holder, or whoever asks the registry.
 func (s *schedule) act(ctx context.Context) {
-	w := s.workers[s.rng.IntN(len(s.workers))]
 	s.now++
+	var w *worker
 	total := 0
-	for i := range actions {
-		if actions[i].able(s, w) {
-			total += actions[i].weight
+	for total == 0 {
+		w = s.workers[s.rng.IntN(len(s.workers))]
+		for i := range actions {
+			if actions[i].able(s, w) {
+				total += actions[i].weight
+			}
 		}
 	}
 	pick := s.rng.IntN(total)

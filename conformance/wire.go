@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
 
@@ -16,25 +15,16 @@ type wire struct {
 	dials          atomic.Int64
 	sent, received atomic.Int64 // bytes since the last cutAfter
 
-	mu       sync.Mutex
-	conns    map[*wireConn]bool
-	cutSent  int64 // cut once so many bytes were sent; < 0: never
-	cutRecv  int64
-	deaf     bool // drop what comes back, and cut
-	severed  bool // no new connections either
-	whenDown func()
+	mu      sync.Mutex
+	conns   map[*wireConn]bool
+	cutSent int64 // cut once so many bytes were sent; < 0: never
+	cutRecv int64
 }
 
 func newWire() *wire { return &wire{conns: map[*wireConn]bool{}, cutSent: -1, cutRecv: -1} }
 
 func (w *wire) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	w.dials.Add(1)
-	w.mu.Lock()
-	down := w.severed
-	w.mu.Unlock()
-	if down {
-		return nil, &net.OpError{Op: "dial", Net: network, Err: os.ErrDeadlineExceeded}
-	}
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, network, addr)
 	if err != nil {

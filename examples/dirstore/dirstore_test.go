@@ -16,5 +16,5 @@ func TestConformance(t *testing.T) {
 		Open: func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
 			return dir.Open(ctx, o) // each call opens the same data again
 		},
-	}, &conformance.Options{Profile: conformance.Quick}) // nil is the standard profile
+	}, &conformance.Options{Profile: conformance.Quick, Schedules: 100}) // nil is the standard profile, which certifies
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -189,24 +190,35 @@ func (d *Dir) claimNamespace(base string) error {
 }
 
 func (s *Store) probe() error {
-	file := filepath.Join(s.path, "probe")
-	want := []byte("probe")
-	err := writeSynced(file+".new", want)
-	if err == nil {
-		err = os.Rename(file+".new", file)
+	dir, err := os.MkdirTemp(s.path, "probe-*") // of this call alone
+	if err != nil {
+		return sdk.Errorf(sdk.Unsuitable, "directory", "%s cannot be written to: %w", s.path, err)
 	}
-	if err == nil {
-		err = syncDir(s.path)
+	err = replaceAndRead(dir)
+	if rerr := os.RemoveAll(dir); err == nil {
+		err = rerr
 	}
-	var got []byte
-	if err == nil {
-		got, err = os.ReadFile(file)
+	if err != nil {
+		return sdk.Errorf(sdk.Unsuitable, "directory", "a file below %s cannot be replaced and read back: %w", s.path, err)
 	}
-	if err == nil {
-		err = os.Remove(file)
-	}
-	if err != nil || !bytes.Equal(got, want) {
-		return sdk.Errorf(sdk.Unsuitable, "directory", "a file in %s cannot be replaced and read back: %w", s.path, err)
+	return nil
+}
+
+func replaceAndRead(dir string) error {
+	file := filepath.Join(dir, "file")
+	for _, want := range []string{"old", "new"} {
+		if err := writeSynced(file+".new", []byte(want)); err != nil {
+			return err
+		}
+		if err := os.Rename(file+".new", file); err != nil {
+			return err
+		}
+		if err := syncDir(dir); err != nil {
+			return err
+		}
+		if got, err := os.ReadFile(file); err != nil || string(got) != want {
+			return errors.Join(err, fmt.Errorf("%q was written and %q is read", want, got))
+		}
 	}
 	return nil
 }

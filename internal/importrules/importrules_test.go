@@ -88,7 +88,6 @@ func TestChecker(t *testing.T) {
 		{"adapters/mongostore", "plugins/host", true},
 		{"adapters/memstore", "github.com/google/btree", false},
 		{"adapters/memstore", "internal/seal", false},
-		{"adapters/memstore", "internal/seal", true},
 		{"adapters/sqlitestore", "github.com/mattn/go-sqlite3", false},
 		{"conformance", "cloud.google.com/go/spanner", false},
 		{"conformance", "adapters/sqlitestore", false},

@@ -196,8 +196,8 @@ func (t *try) swap(ctx context.Context, base *known, next *head, d *sdk.Decision
 	if err != nil {
 		return sdk.Outcome{}, true, sdk.Errorf(sdk.NotApplied, "head", "%w", err)
 	}
-	if len(body) > maxHeadBytes {
-		return sdk.Outcome{}, true, sdk.Errorf(sdk.TooLarge, "resource", "its head would have %d bytes, above %d: too many keys in one resource", len(body), maxHeadBytes)
+	if len(body) > s.maxHead {
+		return sdk.Outcome{}, true, sdk.Errorf(sdk.TooLarge, "resource", "its head would have %d bytes, above %d: too many keys in one resource", len(body), s.maxHead)
 	}
 	if err := ctx.Err(); err != nil {
 		return sdk.Outcome{}, true, sdk.Errorf(sdk.NotApplied, "", "the head was not replaced: %w", err)

@@ -244,13 +244,15 @@ func TestMissingPart(t *testing.T) {
 // Damaged objects are UNSUITABLE, never a fence of 0.
 func TestDamagedHead(t *testing.T) {
 	for name, change := range map[string]func(string) string{
-		"empty":            func(string) string { return "" },
-		"null":             func(string) string { return "null" },
-		"no fence":         func(h string) string { return strings.Replace(h, `"highest":"7"`, `"highest":""`, 1) },
-		"fence 0":          func(h string) string { return strings.Replace(h, `"highest":"7"`, `"highest":"0"`, 1) },
-		"fence 1.0":        func(h string) string { return strings.Replace(h, `"highest":"7"`, `"highest":"1.0"`, 1) },
-		"negative":         func(h string) string { return strings.Replace(h, `"highest":"7"`, `"highest":"-7"`, 1) },
-		"too high":         func(h string) string { return strings.Replace(h, `"highest":"7"`, `"highest":"9223372036854775808"`, 1) },
+		"empty":     func(string) string { return "" },
+		"null":      func(string) string { return "null" },
+		"no fence":  func(h string) string { return strings.Replace(h, `"highest":"7"`, `"highest":""`, 1) },
+		"fence 0":   func(h string) string { return strings.Replace(h, `"highest":"7"`, `"highest":"0"`, 1) },
+		"fence 1.0": func(h string) string { return strings.Replace(h, `"highest":"7"`, `"highest":"1.0"`, 1) },
+		"negative":  func(h string) string { return strings.Replace(h, `"highest":"7"`, `"highest":"-7"`, 1) },
+		"too high": func(h string) string {
+			return strings.Replace(h, `"highest":"7"`, `"highest":"9223372036854775808"`, 1)
+		},
 		"number":           func(h string) string { return strings.Replace(h, `"highest":"7"`, `"highest":7`, 1) },
 		"twice":            func(h string) string { return strings.Replace(h, `"highest":"7"`, `"highest":"9","highest":"7"`, 1) },
 		"another schema":   func(h string) string { return strings.Replace(h, "head.v1", "head.v2", 1) },

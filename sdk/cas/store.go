@@ -32,6 +32,9 @@ type Adapter struct {
 	// Probe proves that the store decides conditions, atomically; nil proves
 	// nothing.
 	Probe func(ctx context.Context) error
+	// MaxObjectBytes is the largest object that the store takes, 1 MiB or more
+	// if 0; heads and values are kept below it.
+	MaxObjectBytes int
 	// Close releases what the adapter holds; may be nil.
 	Close func() error
 }
@@ -44,6 +47,7 @@ type Store struct {
 	opts      sdk.OpenOptions
 	desc      sdk.Description
 
+	maxHead     int
 	heads       cache[*known] // by resource: what this handle saw last
 	directories cache[*directory]
 
@@ -80,6 +84,10 @@ func Open(ctx context.Context, a Adapter, opts sdk.OpenOptions) (*Store, error) 
 	}
 	s := &Store{objects: a.Objects, adapter: a, namespace: namespace, opts: opts, desc: complete(a.Description)}
 	s.heads.limit, s.directories.limit = 1024, 64
+	s.maxHead = maxHeadBytes
+	if n := a.MaxObjectBytes; n > 0 && n < s.maxHead {
+		s.maxHead = n
+	}
 	if err := s.claimPlace(ctx, base); err != nil {
 		return nil, err
 	}
