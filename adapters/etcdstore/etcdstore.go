@@ -43,8 +43,8 @@ import (
 // Version is this adapter's.
 const Version = "1.0.0"
 
-// Scheme begins a DSN: etcd://HOST:PORT[,HOST:PORT…]/PREFIX[?tls=true]
-const Scheme = "etcd://"
+// Scheme begins a DSN: etcdkv://HOST:PORT[,HOST:PORT…]/PREFIX[?tls=true]
+const Scheme = "etcdkv://"
 
 // maxObject is the largest object: see the package's limits.
 const maxObject = 512 << 10
@@ -98,7 +98,7 @@ func New(ctx context.Context, client *clientv3.Client, prefix string, opts *sdk.
 
 func open(ctx context.Context, client *clientv3.Client, prefix string, opts sdk.OpenOptions, done func() error) (*cas.Store, error) {
 	k := &keys{client: client, prefix: prefix}
-	d := sdk.Description{Name: "etcd", Version: Version, Backend: "etcd", Environment: sdk.Live,
+	d := sdk.Description{Name: "etcdkv", Version: Version, Backend: "etcd", Environment: sdk.Live,
 		Capabilities: map[sdk.Capability]sdk.Declared{
 			sdk.CapDurable: {Support: sdk.Supported},
 			sdk.CapShared:  {Support: sdk.Supported},
@@ -125,7 +125,7 @@ type dsn struct {
 
 func parseDSN(s string) (dsn, error) {
 	bad := func(format string, args ...any) (dsn, error) {
-		return dsn{}, sdk.Errorf(sdk.Invalid, "DSN", format+"; write etcd://HOST:PORT/PREFIX", args...)
+		return dsn{}, sdk.Errorf(sdk.Invalid, "DSN", format+"; write etcdkv://HOST:PORT/PREFIX", args...)
 	}
 	rest, ok := strings.CutPrefix(s, Scheme)
 	if !ok || strings.ContainsAny(rest, "#@\x00") {

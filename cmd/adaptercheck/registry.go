@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/fencedstore/fencedstore/adapters/etcdstore"
 	"github.com/fencedstore/fencedstore/adapters/fsstore"
 	"github.com/fencedstore/fencedstore/adapters/memstore"
 	"github.com/fencedstore/fencedstore/adapters/s3store"
@@ -78,6 +79,17 @@ func builtin() []adapter {
 			},
 			Fresh:  freshFS,
 			Damage: damageFS,
+		},
+		{
+			Name: "etcdkv", Schemes: []string{"etcdkv"}, Example: "etcdkv://127.0.0.1:2379/PREFIX",
+			About:   "A prefix of an etcd cluster: one transaction per mutation. User and certificates come from etcdctl's variables.",
+			Network: true,
+			Kill:    true,
+			Bind: func(dsn string) (opener, error) {
+				return func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
+					return etcdstore.Open(ctx, dsn, o)
+				}, nil
+			},
 		},
 		{
 			Name: "s3", Schemes: []string{"s3"}, Example: "s3://BUCKET/PREFIX?region=eu-central-1",
