@@ -81,10 +81,10 @@ type Options struct {
 	Schedules int
 	// Match selects cases by ID; nil is all. A selection is never certified.
 	Match *regexp.Regexp
-	// Progress is called, one call at a time, as cases advance and end.
+	// Progress is called as cases advance and end.
 	Progress func(Event)
 	// ReplayCommand returns the command that plays a schedule again, for
-	// failures.
+	// failures. It and Progress are called one at a time.
 	ReplayCommand func(seed uint64, schedule int) string
 	// Stall is how long a case may go without any call to the store ending
 	// before it is failed as hanging; 0 is one minute. A cancelled call has a

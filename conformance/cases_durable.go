@@ -13,7 +13,7 @@ func errorsIs(err, target error) bool { return errors.Is(err, target) }
 func durableCases() []Case {
 	return []Case{
 		{ID: "linearizable/read-after-accept", Law: sdk.F8, Run: linearRead,
-			Explain: "Right after ACCEPTED on one handle every other handle sees fence, receipt and value, also one that had read the resource before."},
+			Explain: "Right after ACCEPTED on one handle every other handle sees fence, receipt and value, also one that had read the resource before; and what it judges by is the newest state."},
 		{ID: "linearizable/read-after-delete", Law: sdk.F8, Run: linearDelete,
 			Explain: "Right after a delete and right after a quarantine on one handle every other handle sees them."},
 		{ID: "linearizable/read-while-writing", Law: sdk.F8, Run: linearWhileWriting,
@@ -42,6 +42,7 @@ func linearRead(ctx context.Context, c *C) {
 			c.wantReceipt(ctx, h, m)
 			c.wantValue(ctx, h, r, "k", []byte(op))
 			c.wantState(ctx, h, r, o.state(seg))
+			c.refuse(ctx, h, o.put(seg+2, "ahead", "k", "ahead"), sdk.SegmentSkipped, o.state(seg), nil)
 		}
 	}
 }

@@ -84,6 +84,16 @@ func (c *C) held(ctx context.Context, h *handle, r sdk.ResourceID, f func()) {
 	}
 }
 
+// endSoon is a context that is "expired" or "cancelled" after d.
+func endSoon(ctx context.Context, how string, d time.Duration) (context.Context, context.CancelFunc) {
+	if how == "expired" {
+		return context.WithTimeout(ctx, d)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	t := time.AfterFunc(d, cancel)
+	return ctx, func() { t.Stop(); cancel() }
+}
+
 // ended is a context that is over, and how.
 type ended struct {
 	name string
@@ -133,13 +143,7 @@ func promptHeld(ctx context.Context, c *C) {
 		for _, st := range []*handle{h, other} {
 			for _, how := range []string{"cancelled", "expired"} {
 				c.prompt(ctx, "a write that is "+how+" while another holds the resource", func(ctx context.Context) error {
-					var cancel context.CancelFunc
-					if how == "expired" {
-						ctx, cancel = context.WithTimeout(ctx, c.patience()/100)
-					} else {
-						ctx, cancel = context.WithCancel(ctx)
-						time.AfterFunc(c.patience()/100, cancel)
-					}
+					ctx, cancel := endSoon(ctx, how, c.patience()/100)
 					defer cancel()
 					out, err := st.apply(ctx, waiting)
 					codes = append(codes, out.Code)

@@ -143,6 +143,8 @@ func (c *C) scheduleFailure(s *schedule) Failure {
 	}
 	f := Failure{Got: b.String(), Want: s.broken.want, Law: lawSentence(s.broken.law), Where: s.broken.where}
 	if c.e.opts.ReplayCommand != nil {
+		c.e.events.Lock()
+		defer c.e.events.Unlock()
 		f.Replay = c.e.opts.ReplayCommand(c.e.opts.Seed, s.number)
 	}
 	return f

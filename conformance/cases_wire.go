@@ -16,6 +16,8 @@ func wireCases() []Case {
 			Explain: "The connection is cut after each of a sweep of bytes received, so that a write lands and its acknowledgement is lost. The answer is ACCEPTED, REPLAYED or MUTATION_UNKNOWN, never a refusal that the write's own success brought about; first write, next segment, takeover and claim."},
 		{ID: "wire/lost-reads", Law: sdk.O3, Needs: dial, Run: wireLostReads, without: wireUndeclared,
 			Explain: "The connection is cut while receipts are read: the answer is the receipt or NOT_APPLIED, never NOT_FOUND for one that is there."},
+		{ID: "wire/cancelled-while-silent", Law: sdk.O4, Needs: dial, Run: wireSilent, without: wireUndeclared,
+			Explain: "Nothing comes back from the store, and the call is cancelled or runs into its deadline: it returns promptly, with an answer that is true afterwards."},
 	}
 }
 
@@ -151,5 +153,42 @@ func wireLostReads(ctx context.Context, c *C) {
 				c.errorf(showState(o.state(1)), "Inspect, cut at byte %d: %s", at, showState(s))
 			}
 		}
+	}
+}
+
+func wireSilent(ctx context.Context, c *C) {
+	x, sure := c.wired(ctx), c.handle(ctx, 0)
+	for _, how := range []string{"cancelled", "expired"} {
+		m := ownerOf(c.resource(), 7, "").put(1, "op", "k", "v")
+		answered := make(chan sdk.Code, 1)
+		x.w.hold(true)
+		c.prompt(ctx, "a write that is "+how+" while the store is silent", func(ctx context.Context) error {
+			ctx, cancel := endSoon(ctx, how, c.patience()/100)
+			defer cancel()
+			out, err := x.h.apply(ctx, m)
+			if out.Code != sdk.NotApplied && out.Code != sdk.MutationUnknown {
+				c.errorf("NOT_APPLIED or MUTATION_UNKNOWN", "%s: %s", how, describeAnswer(out, err))
+			}
+			answered <- out.Code
+			return nil
+		})
+		c.prompt(ctx, "a read that is "+how+" while the store is silent", func(ctx context.Context) error {
+			ctx, cancel := endSoon(ctx, how, c.patience()/100)
+			defer cancel()
+			_, err := x.h.inspect(ctx, m.Resource)
+			c.wantCode("Inspect, "+how, err, sdk.NotApplied)
+			return nil
+		})
+		x.w.hold(false)
+		x.w.cut()
+		if c.failed() {
+			return
+		}
+		said := <-answered
+		final, err := sure.settle(ctx, m, sdk.Accepted)
+		if !final.Code.Ok() || said == sdk.NotApplied && final.Code == sdk.Replayed {
+			c.errorf("ACCEPTED or REPLAYED afterwards, and not REPLAYED after NOT_APPLIED", "%s, then %s", said, describeAnswer(final, err))
+		}
+		c.wantReceipt(ctx, sure, m)
 	}
 }

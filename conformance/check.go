@@ -21,7 +21,7 @@ type engine struct {
 	desc sdk.Description
 	run  string // part of every resource's name; new in each run
 
-	events sync.Mutex
+	events sync.Mutex // over the callbacks of Options
 
 	mu   sync.Mutex
 	pool []sdk.FencedStore

@@ -15,11 +15,12 @@ import (
 // elsewhere are the cases that no mutant can fail, as a mutant is one process
 // without a wire, and the test that fails them.
 var elsewhere = map[string]string{
-	"durable/killed-writer":     "TestKilledWriterFindsEarlyAcknowledgement",
-	"wire/dial-undeclared":      "TestWireFlawsAreFound",
-	"wire/cut-while-sending":    "TestWireFlawsAreFound",
-	"wire/lost-acknowledgement": "TestWireFlawsAreFound",
-	"wire/lost-reads":           "TestWireFlawsAreFound",
+	"durable/killed-writer":       "TestKilledWriterFindsEarlyAcknowledgement",
+	"wire/dial-undeclared":        "TestWireFlawsAreFound",
+	"wire/cut-while-sending":      "TestWireFlawsAreFound",
+	"wire/lost-acknowledgement":   "TestWireFlawsAreFound",
+	"wire/lost-reads":             "TestWireFlawsAreFound",
+	"wire/cancelled-while-silent": "TestWireFlawsAreFound",
 }
 
 // options of a run against a mutant. Stall is short because some mutants hang;

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -100,11 +101,62 @@ func sqliteHarness(t *testing.T, env ...string) conformance.Harness {
 }
 
 func TestSQLite(t *testing.T) {
-	schedules := 300
-	if testing.Short() {
-		schedules = 30
+	o := &conformance.Options{Profile: conformance.Quick, Schedules: 300}
+	if testing.Short() { // what runs at the same time
+		o = only("^(atomic|durable|linearizable|prompt|races|schedules)/")
 	}
-	conformance.Run(t, sqliteHarness(t), &conformance.Options{Profile: conformance.Quick, Schedules: schedules})
+	conformance.Run(t, sqliteHarness(t), o)
+}
+
+// A certificate takes a proof of everything that the store declares.
+func TestCertificate(t *testing.T) {
+	if testing.Short() {
+		t.Skip("two runs of the whole suite are long; the full test run has them")
+	}
+	o := &conformance.Options{Profile: conformance.Quick, Schedules: 20}
+	h := sqliteHarness(t)
+	h.Native = func(sdk.ResourceID) conformance.Native { return conformance.Native{} }
+	h.Spawn = nil
+	r, err := conformance.Check(t.Context(), h, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Certified || !strings.Contains(r.Verdict, "F9 durable") && !strings.Contains(r.Verdict, "durable/killed-writer") {
+		t.Errorf("durable and no writer was killed: certified %v, %s", r.Certified, r.Verdict)
+	}
+	h = sqliteHarness(t)
+	open := h.Open
+	h.Open = func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
+		s, err := open(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		return portable{s}, nil
+	}
+	if r, err = conformance.Check(t.Context(), h, o); err != nil {
+		t.Fatal(err)
+	}
+	if !r.Certified || !r.Complete || !strings.Contains(r.Verdict, "not proven: F7 monotonic (the harness has no Damage") {
+		t.Errorf("certified %v, complete %v, failed %v: %s", r.Certified, r.Complete, failedCases(r), r.Verdict)
+	}
+}
+
+// portable is sqlitestore without its own kinds.
+type portable struct{ sdk.FencedStore }
+
+func (p portable) Describe() sdk.Description {
+	d := p.FencedStore.Describe()
+	d.Kinds = sdk.PortableKinds()
+	d.Capabilities[sdk.CapNativeEffects] = sdk.Declared{Support: sdk.NotSupported, Reason: "for this test"}
+	return d
+}
+
+func (p portable) Apply(ctx context.Context, a sdk.Admission) (sdk.Outcome, error) {
+	d := p.Describe()
+	if _, err := d.Check(a); err != nil {
+		return sdk.Refusal(err), err
+	}
+	return p.FencedStore.Apply(ctx, a)
 }
 
 // A writer that acknowledges too early is found by killing it.

@@ -3,8 +3,10 @@ package conformance
 import (
 	"context"
 	"net"
+	"os"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/fencedstore/fencedstore/sdk"
 )
@@ -19,6 +21,7 @@ type wire struct {
 	conns   map[*wireConn]bool
 	cutSent int64 // cut once so many bytes were sent; < 0: never
 	cutRecv int64
+	held    bool // nothing that comes back is handed over
 }
 
 func newWire() *wire { return &wire{conns: map[*wireConn]bool{}, cutSent: -1, cutRecv: -1} }
@@ -55,8 +58,16 @@ func (w *wire) cut() {
 	w.conns = map[*wireConn]bool{}
 	w.mu.Unlock()
 	for c := range all {
+		c.closed.Store(true)
 		_ = c.Conn.Close()
 	}
+}
+
+// hold keeps what comes back until it is released.
+func (w *wire) hold(held bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.held = held
 }
 
 func (w *wire) limits() (sent, received int64) {
@@ -67,7 +78,48 @@ func (w *wire) limits() (sent, received int64) {
 
 type wireConn struct {
 	net.Conn
-	w *wire
+	w        *wire
+	closed   atomic.Bool
+	deadline atomic.Int64 // of reads, Unix ns; 0: none
+}
+
+// SetDeadline is noted, as a held read ends with it too.
+func (c *wireConn) SetDeadline(t time.Time) error {
+	c.noteDeadline(t)
+	return c.Conn.SetDeadline(t)
+}
+
+// SetReadDeadline is noted too.
+func (c *wireConn) SetReadDeadline(t time.Time) error {
+	c.noteDeadline(t)
+	return c.Conn.SetReadDeadline(t)
+}
+
+func (c *wireConn) noteDeadline(t time.Time) {
+	if t.IsZero() {
+		c.deadline.Store(0)
+		return
+	}
+	c.deadline.Store(t.UnixNano())
+}
+
+// wait is for as long as the wire is held, and ends as a read would.
+func (c *wireConn) wait() error {
+	for {
+		c.w.mu.Lock()
+		held := c.w.held
+		c.w.mu.Unlock()
+		d := c.deadline.Load()
+		switch {
+		case c.closed.Load():
+			return net.ErrClosed
+		case !held:
+			return nil
+		case d != 0 && time.Now().UnixNano() >= d:
+			return os.ErrDeadlineExceeded
+		}
+		time.Sleep(time.Millisecond)
+	}
 }
 
 // Write passes on what still may be sent; the rest is lost with the connection.
@@ -87,6 +139,9 @@ func (c *wireConn) Write(b []byte) (int, error) {
 // Read hands over what still may be received, and then cuts.
 func (c *wireConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	if herr := c.wait(); herr != nil {
+		return 0, herr
+	}
 	_, limit := c.w.limits()
 	if left := limit - c.w.received.Load(); n > 0 && limit >= 0 && int64(n) > left {
 		c.w.received.Add(int64(n))
@@ -101,6 +156,7 @@ func (c *wireConn) Read(b []byte) (int, error) {
 }
 
 func (c *wireConn) Close() error {
+	c.closed.Store(true)
 	c.w.mu.Lock()
 	delete(c.w.conns, c)
 	c.w.mu.Unlock()

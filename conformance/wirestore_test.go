@@ -10,6 +10,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/fencedstore/fencedstore/adapters/memstore"
 	"github.com/fencedstore/fencedstore/conformance"
@@ -94,6 +95,7 @@ const (
 	wireEchoStale            // sends again by itself, and takes its own success for somebody else's
 	wireReadMissing          // a receipt that could not be read does not exist
 	wireOwnDial              // declares dial, and dials by itself
+	wireNoContext            // looks at the context before it sends, and never again
 )
 
 type wireStore struct {
@@ -139,7 +141,10 @@ func (s *wireStore) call(ctx context.Context, q wireRequest) (a wireResponse, se
 		s.conn, s.in = conn, bufio.NewReader(conn)
 	}
 	conn := s.conn
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	stop := func() bool { return true }
+	if s.flaw != wireNoContext {
+		stop = context.AfterFunc(ctx, func() { conn.Close() })
+	}
 	defer func() {
 		if !stop() { // it was closed, or is going to be
 			s.conn = nil
@@ -303,20 +308,27 @@ func wireHarness(t *testing.T, flaw wireFlaw) conformance.Harness {
 
 // The whole suite passes over a socket, with what it does to connections.
 func TestWireStore(t *testing.T) {
-	conformance.Run(t, wireHarness(t, wireHonest), &conformance.Options{Profile: conformance.Quick, Schedules: 30})
+	o := &conformance.Options{Profile: conformance.Quick, Schedules: 30}
+	if testing.Short() { // what runs at the same time
+		o = only("^(wire|honest|prompt|races|schedules)/")
+	}
+	conformance.Run(t, wireHarness(t, wireHonest), o)
 }
 
 // wireKills are the flaws that the cases on the wire are there for.
 var wireKills = map[string]wireFlaw{
-	"wire/cut-while-sending":    wireAllFailed,
-	"wire/lost-acknowledgement": wireEchoStale,
-	"wire/lost-reads":           wireReadMissing,
-	"wire/dial-undeclared":      wireOwnDial,
+	"wire/cut-while-sending":      wireAllFailed,
+	"wire/lost-acknowledgement":   wireEchoStale,
+	"wire/lost-reads":             wireReadMissing,
+	"wire/dial-undeclared":        wireOwnDial,
+	"wire/cancelled-while-silent": wireNoContext,
 }
 
 func TestWireFlawsAreFound(t *testing.T) {
 	for id, flaw := range wireKills {
-		r, err := conformance.Check(t.Context(), wireHarness(t, flaw), only("^"+id+"$"))
+		o := only("^" + id + "$")
+		o.Stall = 4 * time.Second
+		r, err := conformance.Check(t.Context(), wireHarness(t, flaw), o)
 		if err != nil {
 			t.Fatal(err)
 		}
