@@ -72,7 +72,7 @@ func (h *hasty) Apply(ctx context.Context, a sdk.Admission) (sdk.Outcome, error)
 		h.queue[m.Resource] = q
 		go func() {
 			for a := range q {
-				time.Sleep(2 * time.Millisecond) // a disk that is busy
+				<-time.After(2 * time.Millisecond) // a disk that is busy
 				h.FencedStore.Apply(ctx, a)
 			}
 		}()
