@@ -259,6 +259,9 @@ func atomicHook(ctx context.Context, c *C) {
 		c.errorf("NOT_APPLIED or MUTATION_UNKNOWN", "%s", out.Code)
 	}
 	c.wantNoReceipt(ctx, h, r, "op-1")
-	c.expect(ctx, h, o.hooked(1, "op-1", func(context.Context, any) ([]byte, error) { return []byte("done"), nil }), sdk.Accepted)
+	done := o.hooked(1, "op-1", func(context.Context, any) ([]byte, error) { return []byte("done"), nil })
+	c.expect(ctx, h, done, sdk.Accepted)
 	c.wantState(ctx, h, r, o.state(1))
+	done.Result = []byte("done") // what the code returned
+	c.wantReceipt(ctx, c.handle(ctx, 1), done)
 }

@@ -89,8 +89,13 @@ func (c *C) refuse(ctx context.Context, h *handle, m *sdk.Mutation, want sdk.Cod
 	return e
 }
 
+func inUTC(t time.Time) bool {
+	_, offset := t.Zone()
+	return offset == 0
+}
+
 func (c *C) sameReceipt(got *sdk.Receipt, want sdk.Receipt) {
-	if got == nil || !got.Time.Equal(want.Time) || showReceipt(got) != showReceipt(&want) {
+	if got == nil || !sameReceipt(got, &want) || !inUTC(got.Time) {
 		c.errorf(showReceipt(&want), "%s", showReceipt(got))
 	}
 }

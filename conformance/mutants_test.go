@@ -10,6 +10,7 @@ import (
 
 	"github.com/fencedstore/fencedstore/conformance"
 	"github.com/fencedstore/fencedstore/conformance/internal/mutant"
+	"github.com/fencedstore/fencedstore/sdk"
 )
 
 // elsewhere are the cases that no mutant can fail, as a mutant is one process
@@ -30,7 +31,11 @@ func mutantOptions() *conformance.Options {
 }
 
 func mutantHarness(name string, t mutant.Target) conformance.Harness {
-	return conformance.Harness{Name: name, Open: t.Open, Damage: t.Damage}
+	h := conformance.Harness{Name: name, Open: t.Open, Damage: t.Damage}
+	if t.Native != nil {
+		h.Native = func(r sdk.ResourceID) conformance.Native { return conformance.Native(t.Native(r)) }
+	}
+	return h
 }
 
 // A mutant is rejected, and the law that it breaks is named.
@@ -86,17 +91,20 @@ func TestMutantsAreRejected(t *testing.T) {
 	}
 }
 
+// What the mutants stand on passes, so that each is rejected for its flaw.
 func TestHonestPasses(t *testing.T) {
-	r, err := conformance.Check(t.Context(), mutantHarness("honest", mutant.Honest()), mutantOptions())
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range r.Results {
-		if res := &r.Results[i]; res.Status == conformance.Failed {
-			t.Errorf("%s: %+v", res.ID, res.Failures)
+	for name, target := range map[string]mutant.Target{"honest": mutant.Honest(), "honest with native effects": mutant.HonestNative()} {
+		r, err := conformance.Check(t.Context(), mutantHarness(name, target), mutantOptions())
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if !r.Complete || r.Figures.Schedules != 60 {
-		t.Errorf("complete %v, %d schedules", r.Complete, r.Figures.Schedules)
+		for i := range r.Results {
+			if res := &r.Results[i]; res.Status == conformance.Failed {
+				t.Errorf("%s: %s: %+v", name, res.ID, res.Failures)
+			}
+		}
+		if !r.Complete || r.Figures.Schedules != 60 {
+			t.Errorf("%s: complete %v, %d schedules", name, r.Complete, r.Figures.Schedules)
+		}
 	}
 }

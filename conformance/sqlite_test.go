@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/fencedstore/fencedstore/adapters/sqlitestore"
 	"github.com/fencedstore/fencedstore/conformance"
@@ -39,7 +38,7 @@ func serveWriter(dsn string, early bool) int {
 	}
 	defer store.Close()
 	if early {
-		store = newHasty(store)
+		store = &hasty{FencedStore: store}
 	}
 	if err := conformance.ServeWriter(ctx, store, os.Stdin, os.Stdout); err != nil {
 		os.Stderr.WriteString(err.Error())
@@ -48,37 +47,25 @@ func serveWriter(dsn string, early bool) int {
 	return 0
 }
 
-// hasty answers ACCEPTED when a write is queued, as an adapter does that
-// acknowledges before the sync.
+// hasty answers ACCEPTED when a write is queued and writes in batches, as an
+// adapter does that acknowledges before the sync.
 type hasty struct {
 	sdk.FencedStore
 	mu    sync.Mutex
-	queue map[sdk.ResourceID]chan sdk.Admission
+	queue []sdk.Admission
 }
 
-func newHasty(s sdk.FencedStore) *hasty {
-	return &hasty{FencedStore: s, queue: map[sdk.ResourceID]chan sdk.Admission{}}
-}
+const hastyBatch = 16
 
 func (h *hasty) Apply(ctx context.Context, a sdk.Admission) (sdk.Outcome, error) {
-	m, err := a.Mutation()
-	if err != nil {
-		return sdk.Refusal(err), err
-	}
 	h.mu.Lock()
-	q := h.queue[m.Resource]
-	if q == nil {
-		q = make(chan sdk.Admission, 1024)
-		h.queue[m.Resource] = q
-		go func() {
-			for a := range q {
-				<-time.After(2 * time.Millisecond) // a disk that is busy
-				h.FencedStore.Apply(ctx, a)
-			}
-		}()
+	defer h.mu.Unlock()
+	if h.queue = append(h.queue, a); len(h.queue) == hastyBatch {
+		for _, a := range h.queue {
+			h.FencedStore.Apply(ctx, a)
+		}
+		h.queue = nil
 	}
-	h.mu.Unlock()
-	q <- a
 	return sdk.Outcome{Code: sdk.Accepted}, nil
 }
 

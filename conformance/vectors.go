@@ -179,10 +179,10 @@ func (c *C) playRow(ctx context.Context, h *handle, x *row) {
 		prior = ptr(receiptOf(m))
 	}
 	if got, err := h.receipt(ctx, r, m.Operation); prior == nil && sdk.CodeOf(err) != sdk.NotFound ||
-		prior != nil && (err != nil || showReceipt(&got) != showReceipt(prior)) {
+		prior != nil && (err != nil || !sameReceipt(&got, prior)) {
 		c.errorf(showReceipt(prior), "%safter %s Receipt says %s, error %v", name, want, showReceipt(&got), err)
 	}
-	if prior != nil && (out.Receipt == nil || showReceipt(out.Receipt) != showReceipt(prior)) ||
+	if prior != nil && (out.Receipt == nil || !sameReceipt(out.Receipt, prior)) ||
 		prior == nil && out.Receipt != nil {
 		c.errorf(showReceipt(prior), "%sthe answer %s carries %s", name, want, showReceipt(out.Receipt))
 	}

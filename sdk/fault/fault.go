@@ -8,7 +8,9 @@ package fault
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -33,10 +35,22 @@ type Call struct {
 	Method   Method
 	N        int // the how-many-eth call of this method, from 1
 	Resource sdk.ResourceID
-	Mutation *sdk.Mutation // of an apply; nil for the zero Admission and for others
+	// OfResource is the how-many-eth call of this method for this resource,
+	// from 1; 0 for a probe.
+	OfResource int
+	Mutation   *sdk.Mutation // of an apply; nil for the zero Admission and for others
 }
 
-// Fault is one way in which calls go wrong.
+// lost is the honest code for an answer that is not known: of a write that it
+// may have been applied (O1), of a read that the store could not be asked.
+func (c *Call) lost() sdk.Code {
+	if c.Method == Apply {
+		return sdk.MutationUnknown
+	}
+	return sdk.NotApplied
+}
+
+// Fault is one way in which calls go wrong. The zero Fault changes nothing.
 type Fault struct {
 	text  string
 	match func(*Call) bool
@@ -45,8 +59,13 @@ type Fault struct {
 	around func(ctx context.Context, c *Call, next func(context.Context) error) error
 }
 
-// String says what the fault does.
-func (f Fault) String() string { return f.text }
+// String says which calls and what becomes of them.
+func (f Fault) String() string {
+	if f.text == "" {
+		return "nothing"
+	}
+	return f.text
+}
 
 func always(*Call) bool { return true }
 
@@ -57,20 +76,25 @@ func FailBefore(err error) Fault {
 	return Fault{"fail before: " + err.Error(), always, func(context.Context, *Call, func(context.Context) error) error { return err }}
 }
 
-// FailAfter lets calls through and then answers err. An error without a code
-// becomes MUTATION_UNKNOWN.
+// FailAfter lets calls through and then answers err, whatever the store said. An
+// error without a code becomes MUTATION_UNKNOWN for a write and NOT_APPLIED (the
+// store could not be asked) for a read. An error with a code is answered as it
+// is, also where that is a lie: to see what a lie does is a use of this package.
 func FailAfter(err error) Fault {
-	err = coded(err, sdk.MutationUnknown, "a fault after the call")
-	return Fault{"fail after: " + err.Error(), always, func(ctx context.Context, _ *Call, next func(context.Context) error) error {
-		next(ctx)
-		return err
+	text := "a fault after the call"
+	if err != nil {
+		text = err.Error()
+	}
+	return Fault{"fail after: " + text, always, func(ctx context.Context, c *Call, next func(context.Context) error) error {
+		_ = next(ctx)
+		return coded(err, c.lost(), text)
 	}}
 }
 
 // DropAnswer lets calls through and loses what the store answered, as a cut
-// connection would.
+// connection would: a write is MUTATION_UNKNOWN, a read NOT_APPLIED.
 func DropAnswer() Fault {
-	f := FailAfter(sdk.Errorf(sdk.MutationUnknown, "", "the answer was lost"))
+	f := FailAfter(errors.New("the answer was lost"))
 	f.text = "drop the answer"
 	return f
 }
@@ -90,15 +114,15 @@ func Hold(gate <-chan struct{}) Fault {
 
 // HoldAnswer lets calls through and keeps their answers back until gate is
 // closed (or yields a value), or their context ends: then a write is
-// MUTATION_UNKNOWN.
+// MUTATION_UNKNOWN, a read NOT_APPLIED.
 func HoldAnswer(gate <-chan struct{}) Fault {
-	return Fault{"hold the answer", always, func(ctx context.Context, _ *Call, next func(context.Context) error) error {
+	return Fault{"hold the answer", always, func(ctx context.Context, c *Call, next func(context.Context) error) error {
 		err := next(ctx)
 		select {
 		case <-gate:
 			return err
 		case <-ctx.Done():
-			return sdk.Errorf(sdk.MutationUnknown, "", "the answer was held until the context ended: %w", ctx.Err())
+			return sdk.Errorf(c.lost(), "", "the answer was held until the context ended: %w", ctx.Err())
 		}
 	}}
 }
@@ -108,8 +132,16 @@ func Panic(v any) Fault {
 	return Fault{fmt.Sprintf("panic: %v", v), always, func(context.Context, *Call, func(context.Context) error) error { panic(v) }}
 }
 
+// PanicAfter lets calls through and panics with v in place of the answer.
+func PanicAfter(v any) Fault {
+	return Fault{fmt.Sprintf("panic after: %v", v), always, func(ctx context.Context, _ *Call, next func(context.Context) error) error {
+		_ = next(ctx)
+		panic(v)
+	}}
+}
+
 // Do calls fn before the call goes on; an error of fn ends it as FailBefore
-// does.
+// does. A delay is a fn that waits for what the test decides.
 func Do(text string, fn func(context.Context, *Call) error) Fault {
 	return Fault{text, always, func(ctx context.Context, c *Call, next func(context.Context) error) error {
 		if err := fn(ctx, c); err != nil {
@@ -129,12 +161,18 @@ func On(m Method, n int, f Fault) Fault {
 	return When(fmt.Sprintf("on %s %d", m, n), func(c *Call) bool { return c.Method == m && c.N == n }, f)
 }
 
-// Every narrows a fault to every n-th call of a method. n is 1 or above.
-func Every(m Method, n int, f Fault) Fault {
-	return When(fmt.Sprintf("every %d of %s", n, m), func(c *Call) bool { return c.Method == m && c.N%n == 0 }, f)
+// First narrows a fault to the first n calls of a method.
+func First(m Method, n int, f Fault) Fault {
+	return When(fmt.Sprintf("first %d of %s", n, m), func(c *Call) bool { return c.Method == m && c.N <= n }, f)
 }
 
-// At narrows a fault to one resource.
+// Every narrows a fault to every n-th call of a method; none if n is below 1.
+func Every(m Method, n int, f Fault) Fault {
+	return When(fmt.Sprintf("every %d of %s", n, m), func(c *Call) bool { return c.Method == m && n > 0 && c.N%n == 0 }, f)
+}
+
+// At narrows a fault to one resource. Inside it On, First and Every go on
+// counting the calls of all resources; Call.OfResource counts those of one.
 func At(r sdk.ResourceID, f Fault) Fault {
 	return When(fmt.Sprintf("at %s", r), func(c *Call) bool { return c.Resource == r }, f)
 }
@@ -142,6 +180,9 @@ func At(r sdk.ResourceID, f Fault) Fault {
 // When narrows a fault to calls for which match holds; text says which.
 func When(text string, match func(*Call) bool, f Fault) Fault {
 	inner := f.match
+	if inner == nil { // the zero Fault
+		return Fault{text: text + ": nothing"}
+	}
 	return Fault{text + ": " + f.text, func(c *Call) bool { return match(c) && inner(c) }, f.around}
 }
 
@@ -159,21 +200,32 @@ func coded(err error, code sdk.Code, text string) error {
 type Store struct {
 	inner  sdk.FencedStore
 	faults []Fault
-	mu     sync.Mutex
-	calls  map[Method]int
+
+	mu         sync.Mutex
+	calls      map[Method]int
+	ofResource map[called]int
 }
 
-// Wrap puts faults around a store; the first is the outermost. Closing it
-// closes the store.
+type called struct {
+	m Method
+	r sdk.ResourceID
+}
+
+// Wrap puts faults around a store; the first is the outermost. Where several
+// match a call each does its part: a first that fails before keeps the call
+// from the second. Closing it closes the store.
 func Wrap(store sdk.FencedStore, faults ...Fault) *Store {
-	return &Store{inner: store, faults: faults, calls: map[Method]int{}}
+	return &Store{inner: store, faults: slices.Clone(faults), calls: map[Method]int{}, ofResource: map[called]int{}}
 }
 
-// String lists the faults.
+// String names the store and lists the faults, the outermost first.
 func (s *Store) String() string {
 	parts := make([]string, len(s.faults))
 	for i, f := range s.faults {
-		parts[i] = f.text
+		parts[i] = f.String()
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "no faults")
 	}
 	name := s.inner.Describe().Name
 	if in, ok := s.inner.(*Store); ok {
@@ -193,11 +245,15 @@ func (s *Store) run(ctx context.Context, c *Call, last func(context.Context) err
 	s.mu.Lock()
 	s.calls[c.Method]++
 	c.N = s.calls[c.Method]
+	if c.Resource != "" {
+		s.ofResource[called{c.Method, c.Resource}]++
+		c.OfResource = s.ofResource[called{c.Method, c.Resource}]
+	}
 	s.mu.Unlock()
 	next := last
 	for i := len(s.faults) - 1; i >= 0; i-- {
 		f, rest := s.faults[i], next
-		if f.match(c) {
+		if f.match != nil && f.match(c) {
 			next = func(ctx context.Context) error { return f.around(ctx, c, rest) }
 		}
 	}
@@ -211,16 +267,29 @@ func (s *Store) Apply(ctx context.Context, a sdk.Admission) (sdk.Outcome, error)
 		c.Resource, c.Mutation = m.Resource, m
 	}
 	var out sdk.Outcome
-	var answer error
+	var answer *passed
 	err := s.run(ctx, c, func(ctx context.Context) error {
-		out, answer = s.inner.Apply(ctx, a)
+		var err error
+		if out, err = s.inner.Apply(ctx, a); err == nil {
+			return nil
+		}
+		answer = &passed{err}
 		return answer
 	})
-	if err != answer {
-		return sdk.Refusal(err), err
+	switch {
+	case err == nil:
+		return out, nil
+	case answer != nil && err == error(answer): // as the store gave it
+		return out, answer.error
 	}
-	return out, err
+	return sdk.Refusal(err), err
 }
+
+// passed marks an error as the store's own answer, which no fault has replaced.
+// It is told apart by its address: the store's error may be of any type.
+type passed struct{ error }
+
+func (p *passed) Unwrap() error { return p.error }
 
 // Inspect implements sdk.FencedStore.
 func (s *Store) Inspect(ctx context.Context, r sdk.ResourceID) (out sdk.FenceState, err error) {

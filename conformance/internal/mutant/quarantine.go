@@ -8,31 +8,28 @@ import (
 	"github.com/fencedstore/fencedstore/sdk"
 )
 
+// putQuarantine keeps the record of a refused mutation.
 func (s *store) putQuarantine(rec *record, m *sdk.Mutation) {
-	f := &s.data.flaws
 	q := m.Quarantine()
-	to := rec.quarantine
-	switch {
-	case f.noQuarantine:
-		return
-	case f.quarantineMemory:
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.private[m.Resource] == nil {
-			s.private[m.Resource] = map[sdk.QuarantineKey]*sdk.Quarantine{}
-		}
-		to = s.private[m.Resource]
-	}
-	if _, known := to[q.QuarantineKey]; known {
+	if s.data.flaws.quarantined != nil {
+		s.data.flaws.quarantined(s, rec, &q)
 		return
 	}
-	if len(to) >= maxQuarantine && !f.noLimit {
+	rec.keep(&q)
+}
+
+func (rec *record) keep(q *sdk.Quarantine) {
+	if _, known := rec.quarantine[q.QuarantineKey]; known {
+		return
+	}
+	if len(rec.quarantine) >= maxQuarantine {
 		rec.dropped++
 		return
 	}
-	to[q.QuarantineKey] = &q
+	rec.quarantine[q.QuarantineKey] = q
 }
 
+// sorted returns quarantine records in their order.
 func sorted(in map[sdk.QuarantineKey]*sdk.Quarantine) []sdk.Quarantine {
 	var out []sdk.Quarantine
 	for _, q := range in {

@@ -1,89 +1,136 @@
 // Package nfc tells whether text is in Unicode Normalization Form C. Resource
 // IDs must be: two spellings of one visible name must not become two fences.
 // It is here because package sdk imports the standard library only.
+//
+// The tables are fixed when they are generated and do not come with the Go
+// toolchain, so that two builds of one release agree on every ID.
 package nfc
 
 import (
+	"cmp"
 	"slices"
 	"unicode/utf8"
 )
 
 //go:generate go run gen.go
 
-// span is a run of runes; class is one with its canonical combining class.
-type span struct{ lo, hi rune }
+// answer is what the quick check of UAX #15 says of a rune.
+type answer uint8
 
-type class struct {
+const (
+	yes   answer = iota // stands in NFC
+	maybe               // may join with what is before it
+	no                  // never stands in NFC
+)
+
+// run is consecutive runes of one canonical combining class and quick check.
+type run struct {
 	lo, hi rune
-	ccc    uint8
+	class  uint8
+	quick  answer
 }
+
+// pair is two runes and the one that they join into.
+type pair struct{ first, second, joined rune }
+
+// firstRun is below every rune in runs: ASCII and Latin-1 need no look-up.
+const firstRun = 0x300
+
+// inline is how many decomposed runes are normalized without allocating.
+const inline = 128
 
 // IsNormal reports whether s is valid UTF-8 in Normalization Form C of
-// UnicodeVersion. It allocates only for text with runes that may not stand in
-// NFC everywhere, such as combining marks.
+// UnicodeVersion. Form C is the standard's, without the limit on the number of
+// marks that stream-safe implementations add. Code points that UnicodeVersion
+// does not assign count as runes that stand in NFC.
+//
+// It allocates only for text that holds a rune which may join with what is
+// before it, and only if that text is long, because IDs are checked on every
+// call.
 func IsNormal(s string) bool {
-	if !utf8.ValidString(s) {
-		return false
+	i := 0
+	for i < len(s) && s[i] < utf8.RuneSelf {
+		i++
 	}
-	for _, r := range s {
-		if r >= 0x300 && mustCheck(r) {
-			return normalized(s)
+	unsure, last := false, uint8(0)
+	for i < len(s) {
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && size == 1 {
+			return false
 		}
+		i += size
+		if r < firstRun {
+			last = 0
+			continue
+		}
+		class, quick := lookup(r)
+		if quick == no || class != 0 && class < last {
+			return false
+		}
+		unsure = unsure || quick == maybe
+		last = class
 	}
-	return true
+	return !unsure || normalized(s)
 }
 
-// mustCheck reports whether r cannot simply stand in NFC: it is a combining
-// mark, joins with what is before it, or has another spelling. No rune below
-// U+0300 is one.
-func mustCheck(r rune) bool {
-	_, ok := slices.BinarySearchFunc(checked, r, func(s span, r rune) int {
-		switch {
-		case s.hi < r:
-			return -1
-		case s.lo > r:
-			return 1
+// lookup returns r's canonical combining class and quick check.
+func lookup(r rune) (uint8, answer) {
+	i, j := 0, len(runs)
+	for i < j {
+		m := int(uint(i+j) / 2)
+		switch x := &runs[m]; {
+		case x.hi < r:
+			i = m + 1
+		case x.lo > r:
+			j = m
+		default:
+			return x.class, x.quick
 		}
-		return 0
-	})
-	return ok
+	}
+	return 0, yes
 }
 
-func ccc(r rune) uint8 {
-	i, ok := slices.BinarySearchFunc(classes, r, func(c class, r rune) int {
-		switch {
-		case c.hi < r:
-			return -1
-		case c.lo > r:
-			return 1
-		}
-		return 0
-	})
-	if !ok {
+func class(r rune) uint8 {
+	if r < firstRun {
 		return 0
 	}
-	return classes[i].ccc
+	c, _ := lookup(r)
+	return c
 }
 
-// normalized decomposes s, orders its marks, composes it and compares
-// (Unicode Standard, chapter 3.11).
+// normalized reports whether s stays itself when it is decomposed, ordered and
+// composed (The Unicode Standard, section 3.11). No rune of s is one that never
+// stands in NFC: the tables do not say how to decompose those.
 func normalized(s string) bool {
-	d := make([]rune, 0, 2*len(s))
+	var buf [inline]rune
+	d := buf[:0]
 	for _, r := range s {
 		d = decompose(d, r)
 	}
 	order(d)
-	return string(compose(d)) == s
+	d = compose(d)
+	for _, r := range s {
+		if len(d) == 0 || d[0] != r {
+			return false
+		}
+		d = d[1:]
+	}
+	return len(d) == 0
 }
 
-// Hangul syllables compose and decompose by arithmetic (chapter 3.12).
+// Hangul syllables join and decompose by arithmetic (section 3.12). hangulT is
+// the trailing consonant that stands for none.
 const (
 	hangulS, hangulL, hangulV, hangulT = 0xac00, 0x1100, 0x1161, 0x11a7
 	countL, countV, countT             = 19, 21, 28
 	countS                             = countL * countV * countT
 )
 
+// decompose appends to d what r fully decomposes to.
 func decompose(d []rune, r rune) []rune {
+	if r < utf8.RuneSelf {
+		return append(d, r)
+	}
 	if i := r - hangulS; i >= 0 && i < countS {
 		d = append(d, hangulL+i/(countV*countT), hangulV+i%(countV*countT)/countT)
 		if t := i % countT; t != 0 {
@@ -91,34 +138,40 @@ func decompose(d []rune, r rune) []rune {
 		}
 		return d
 	}
-	if to, ok := decomposed[r]; ok {
-		return append(d, []rune(to)...)
+	i, ok := slices.BinarySearchFunc(byJoined[:], r, func(i uint16, r rune) int {
+		return cmp.Compare(pairs[i].joined, r)
+	})
+	if !ok {
+		return append(d, r)
 	}
-	return append(d, r)
+	p := pairs[byJoined[i]]
+	return append(decompose(d, p.first), p.second)
 }
 
-// order sorts each run of marks by combining class, keeping equals as they are.
+// order sorts each sequence of marks by class, keeping equals as they are.
 func order(d []rune) {
 	for i := 0; i < len(d); {
 		j := i
-		for j < len(d) && ccc(d[j]) != 0 {
+		for j < len(d) && class(d[j]) != 0 {
 			j++
 		}
-		slices.SortStableFunc(d[i:j], func(a, b rune) int { return int(ccc(a)) - int(ccc(b)) })
+		if j-i > 1 {
+			slices.SortStableFunc(d[i:j], func(a, b rune) int { return cmp.Compare(class(a), class(b)) })
+		}
 		i = j + 1
 	}
 }
 
-// compose joins in place each rune with the last starter that it is not blocked
-// from.
+// compose joins, in place, each rune with the last starter unless something
+// between the two blocks it.
 func compose(d []rune) []rune {
 	out := d[:0]
 	starter, last := -1, uint8(0)
 	for _, r := range d {
-		c := ccc(r)
-		if starter >= 0 && (starter == len(out)-1 || last != 0 && last < c) {
-			if to, ok := join(out[starter], r); ok {
-				out[starter] = to
+		c := class(r)
+		if starter >= 0 && (starter == len(out)-1 || last < c) {
+			if joined, ok := join(out[starter], r); ok {
+				out[starter] = joined
 				continue
 			}
 		}
@@ -131,13 +184,22 @@ func compose(d []rune) []rune {
 	return out
 }
 
+// join returns the rune that a and b compose to.
 func join(a, b rune) (rune, bool) {
+	if b < firstRun {
+		return 0, false
+	}
 	if l, v := a-hangulL, b-hangulV; l >= 0 && l < countL && v >= 0 && v < countV {
 		return hangulS + (l*countV+v)*countT, true
 	}
 	if s, t := a-hangulS, b-hangulT; s >= 0 && s < countS && s%countT == 0 && t > 0 && t < countT {
 		return a + t, true
 	}
-	to, ok := composed[[2]rune{a, b}]
-	return to, ok
+	i, ok := slices.BinarySearchFunc(pairs[:], pair{first: a, second: b}, func(p, want pair) int {
+		return cmp.Or(cmp.Compare(p.first, want.first), cmp.Compare(p.second, want.second))
+	})
+	if !ok {
+		return 0, false
+	}
+	return pairs[i].joined, true
 }
