@@ -19,7 +19,8 @@ step = @printf '\n== %s\n' "$(1)"
 help: ## list the targets
 	@grep -hE '^[a-z]+:.*## ' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
-test: lint unit race servers fuzz ## everything that CI runs
+test: export FENCEDSTORE_SERVERS_REQUIRED := 1
+test: lint servers unit race fuzz ## everything that CI runs
 
 lint: ## formatting, vet, staticcheck, vulnerabilities, go.mod, generated files
 	$(call step,gofmt)
@@ -49,9 +50,19 @@ race: ## the tests under the race detector, short ones for the heavy packages
 	$(call step,go test -race -short (heavy packages))
 	@go test -race -short $$(go list $(HEAVY))
 
-# Tests against the servers of the lab go here. The lab starts them, passes their addresses to the
-# command behind "--", and stops them whatever becomes of it.
-servers: ## the tests that need servers on this machine (none yet)
+# The servers that tests need, in pinned versions, below .cache, which git ignores. A test whose server
+# is not there is skipped with this target's name, and fails under `make test`.
+MOTO := .cache/moto
+MOTO_PINS := adapters/dynamodbstore/testdata/requirements.txt
+
+servers: $(MOTO)/ready ## set up the servers that tests need: moto, in a Python environment of its own
+
+$(MOTO)/ready: $(MOTO_PINS)
+	$(call step,moto)
+	@rm -rf $(MOTO) && python3 -m venv $(MOTO)
+	@$(MOTO)/bin/python -m pip install --quiet --disable-pip-version-check --retries 5 --timeout 60 --no-deps -r $(MOTO_PINS)
+	@$(MOTO)/bin/python -m pip check
+	@touch $@
 
 fuzz: ## every fuzz target, FUZZ executions each (make fuzz FUZZ=10m runs for ten minutes each)
 	$(call step,fuzz ($(FUZZ) each))

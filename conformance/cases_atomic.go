@@ -143,18 +143,31 @@ func atomicReaders(ctx context.Context, c *C) {
 		_, serr := fmt.Sscanf(string(v), "%d", &k)
 		return k, serr == nil
 	}
+	// The writer waits for a reader's pass before each write, so that readers are
+	// at work whatever the machine does.
+	passed, left := make(chan struct{}, 1), make(chan struct{}, 3)
 	c.parallel(4, func(i int) {
 		if i == 0 {
 			defer end.Store(true)
 			for seg := sdk.Segment(1); seg <= sdk.Segment(n) && !c.failed(); seg++ {
+				select {
+				case <-passed:
+				case <-left:
+				case <-ctx.Done():
+				}
 				v := []byte(seg.String())
 				c.accept(ctx, hs[0], o.mutation(seg, op(seg), nil, sdk.Put("x", v), sdk.Put("y", v), sdk.Put("z", v)))
 			}
 			return
 		}
+		defer func() { left <- struct{}{} }()
 		for last := false; !last && ctx.Err() == nil && !c.failed(); {
 			last = end.Load()
 			c.readNoHalf(ctx, hs[i], r, op, number, i)
+			select {
+			case passed <- struct{}{}:
+			default:
+			}
 		}
 	})
 	c.wantState(ctx, hs[1], r, o.state(sdk.Segment(n)))

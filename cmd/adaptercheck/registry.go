@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/fencedstore/fencedstore/adapters/dynamodbstore"
 	"github.com/fencedstore/fencedstore/adapters/etcdstore"
 	"github.com/fencedstore/fencedstore/adapters/fsstore"
 	"github.com/fencedstore/fencedstore/adapters/memstore"
@@ -88,6 +89,17 @@ func builtin() []adapter {
 			Bind: func(dsn string) (opener, error) {
 				return func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
 					return etcdstore.Open(ctx, dsn, o)
+				}, nil
+			},
+		},
+		{
+			Name: "dynamodb", Schemes: []string{"dynamodb"}, Example: "dynamodb://TABLE?region=eu-central-1",
+			About:   "A DynamoDB table: one TransactWriteItems per mutation. Credentials come from the SDK's own chain.",
+			Network: true,
+			Kill:    true,
+			Bind: func(dsn string) (opener, error) {
+				return func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
+					return dynamodbstore.Open(ctx, dsn, o)
 				}, nil
 			},
 		},

@@ -1,0 +1,189 @@
+package dynamodbstore
+
+import (
+	"context"
+	"net/http"
+	"net/url"
+	"regexp"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
+	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/fencedstore/fencedstore/sdk"
+)
+
+// Scheme begins a DSN: dynamodb://TABLE?region=…
+const Scheme = "dynamodb://"
+
+// Options of New. The zero value is useful.
+type Options struct {
+	sdk.OpenOptions
+	// HomeRegion is the one region in which a global table is written; Probe then
+	// accepts replicas, and refuses a client of another region.
+	HomeRegion string
+	// Backend names the server for reports, "DynamoDB" if empty; Environment says
+	// whether it is the real service, sdk.Live if empty.
+	Backend     string
+	Environment sdk.Environment
+	// Quarantine is how many records are kept per resource, MaxQuarantine if 0;
+	// more are only counted.
+	Quarantine int
+	// Dialled says that the client was made with OpenOptions.Dial.
+	Dialled bool
+}
+
+var tableName = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
+
+// Open opens the store in the table that a DSN names; see sdk.OpenFunc.
+// Credentials come from the SDK's own chain, never from the DSN.
+//
+//	dynamodb://TABLE?region=R
+//	&endpoint=URL            another server than AWS
+//	&home_region=R           the one region in which a global table is written
+//	&quarantine=N            records kept per resource, 1 to 1000, the default
+//	&environment=emulator    for reports: the endpoint is a stand-in
+func Open(ctx context.Context, dsn string, opts sdk.OpenOptions) (sdk.FencedStore, error) {
+	d, err := parseDSN(dsn)
+	if err != nil {
+		return nil, err
+	}
+	httpClient := awshttp.NewBuildableClient()
+	if opts.Dial != nil {
+		httpClient = httpClient.WithTransportOptions(func(t *http.Transport) { t.DialContext = opts.Dial })
+	}
+	load := []func(*config.LoadOptions) error{config.WithHTTPClient(httpClient)}
+	if d.region != "" {
+		load = append(load, config.WithRegion(d.region))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		return nil, sdk.Errorf(sdk.NotApplied, "DynamoDB", "the SDK's configuration cannot be loaded: %w", err)
+	}
+	client := dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+		if d.endpoint != "" {
+			o.BaseEndpoint = &d.endpoint
+		}
+	})
+	o := &Options{OpenOptions: opts, HomeRegion: d.home, Environment: d.environment, Quarantine: d.quarantine, Dialled: true}
+	if d.endpoint != "" {
+		o.Backend = "DynamoDB at " + d.host
+	}
+	s, err := New(ctx, client, d.table, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// New opens the store in a table with a client that the team already has;
+// answers as Open. The client's own retries are used for reads only. Close does
+// not close the client.
+func New(ctx context.Context, client *dynamodb.Client, table string, opts *Options) (*Store, error) {
+	var o Options
+	if opts != nil {
+		o = *opts
+	}
+	if !tableName.MatchString(table) {
+		return nil, sdk.Errorf(sdk.Invalid, "table", "%q is not 3 to 255 of A-Z a-z 0-9 _ . -", table)
+	}
+	namespace, base, _, err := o.ParseNamespace()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{client: client, table: table, namespace: namespace, homeRegion: o.HomeRegion, opts: o, desc: describe(&o), guesses: map[sdk.ResourceID]sdk.FenceState{}}
+	return s, s.claimTable(ctx, base)
+}
+
+// claimTable reads the table's own record, and makes it if there is none.
+func (s *Store) claimTable(ctx context.Context, base string) error {
+	const id = "store"
+	it, err := s.get(ctx, id, id)
+	if err == nil && len(it) == 0 {
+		fresh := keyOf(id, id)
+		fresh["layout"], fresh["namespace"] = str(Layout), str(base)
+		_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table, Item: fresh, ConditionExpression: aws.String("attribute_not_exists(pk)")})
+		if m, jerr := judge(err, true, all); err != nil && m != recheck && m != unknown {
+			return jerr
+		}
+		it, err = s.get(ctx, id, id)
+	}
+	if err != nil {
+		return err
+	}
+	r := reader{item: it, what: "store"}
+	layout, namespace := r.text("layout"), r.text("namespace")
+	switch {
+	case r.err != nil:
+		return r.err
+	case layout != Layout:
+		return sdk.Errorf(sdk.Unsuitable, "layout", "this table has %q, not %q", layout, Layout)
+	case namespace != base:
+		return sdk.Errorf(sdk.Unsuitable, "namespace", "%q; this table was made with %q and a resource has one fence", base, namespace)
+	}
+	return nil
+}
+
+// CreateTable creates a table with the keys that the store needs, on demand
+// capacity and point-in-time recovery left to the team.
+func CreateTable(ctx context.Context, client *dynamodb.Client, table string) error {
+	_, err := client.CreateTable(ctx, &dynamodb.CreateTableInput{
+		TableName: &table, BillingMode: types.BillingModePayPerRequest,
+		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("pk"), AttributeType: types.ScalarAttributeTypeS}, {AttributeName: aws.String("sk"), AttributeType: types.ScalarAttributeTypeS}},
+		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("pk"), KeyType: types.KeyTypeHash}, {AttributeName: aws.String("sk"), KeyType: types.KeyTypeRange}},
+	})
+	if err != nil {
+		return sdk.Errorf(sdk.NotApplied, "DynamoDB", "the table could not be created: %w", err)
+	}
+	return nil
+}
+
+type dsn struct {
+	table, region, endpoint, host, home string
+	environment                         sdk.Environment
+	quarantine                          int
+}
+
+func parseDSN(s string) (dsn, error) {
+	u, err := url.Parse(s)
+	if err != nil || u.Scheme != "dynamodb" || u.User != nil || u.Fragment != "" || u.Path != "" && u.Path != "/" || !tableName.MatchString(u.Host) {
+		return dsn{}, sdk.Errorf(sdk.Invalid, "DSN", "it is not dynamodb://TABLE?region=…; credentials come from the SDK's own chain")
+	}
+	d := dsn{table: u.Host}
+	query, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return dsn{}, sdk.Errorf(sdk.Invalid, "DSN", "options: %w", err)
+	}
+	for name, values := range query {
+		if len(values) != 1 || values[0] == "" {
+			return dsn{}, sdk.Errorf(sdk.Invalid, "DSN", "option %s is given %d times or empty", name, len(values))
+		}
+		value := values[0]
+		switch name {
+		case "region":
+			d.region = value
+		case "home_region":
+			d.home = value
+		case "endpoint":
+			e, err := url.Parse(value)
+			if err != nil || e.Scheme != "http" && e.Scheme != "https" || e.Host == "" || e.User != nil {
+				return dsn{}, sdk.Errorf(sdk.Invalid, "DSN", "endpoint %q is not http://HOST:PORT or https://HOST", value)
+			}
+			d.endpoint, d.host = value, e.Host
+		case "environment":
+			if d.environment = sdk.Environment(value); d.environment != sdk.Emulator && d.environment != sdk.Live {
+				return dsn{}, sdk.Errorf(sdk.Invalid, "DSN", "environment=%s is not emulator or live", value)
+			}
+		case "quarantine":
+			n, err := sdk.ParseDecimal("quarantine", value)
+			if err != nil || n < 1 || n > MaxQuarantine {
+				return dsn{}, sdk.Errorf(sdk.Invalid, "DSN", "quarantine=%s is not 1 to %d", value, MaxQuarantine)
+			}
+			d.quarantine = int(n)
+		default:
+			return dsn{}, sdk.Errorf(sdk.Invalid, "DSN", "option %s is not known", name)
+		}
+	}
+	return d, nil
+}
