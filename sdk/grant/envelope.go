@@ -2,6 +2,7 @@ package grant
 
 import (
 	"encoding/base64"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -15,7 +16,8 @@ const (
 	ProofType = "application/vnd.fencedstore.statusproof.v1+json"
 )
 
-// MaxEnvelopeBytes bounds an envelope of a grant or a proof before it is parsed.
+// MaxEnvelopeBytes bounds an envelope of a grant or a proof, and its payload,
+// before it is parsed. The longest fields that are allowed fit in.
 const MaxEnvelopeBytes = 16 << 10
 
 // Signature is one signature of an envelope.
@@ -38,8 +40,8 @@ type wireEnvelope struct {
 }
 
 type wireSignature struct {
-	KeyID string `json:"keyid"`
-	Sig   string `json:"sig"`
+	KeyID string  `json:"keyid"`
+	Sig   *string `json:"sig"` // an empty one is there and does not verify
 }
 
 // ParseEnvelope reads an envelope with exactly one signature, as grants and
@@ -60,9 +62,14 @@ func ParseEnvelopeMulti(b []byte, limit int) (*Envelope, error) {
 	}
 	var w wireEnvelope
 	if err := Unmarshal(b, &w); err != nil {
-		return nil, malformed("envelope", "not {payloadType, payload, signatures}: %w", err)
+		return nil, under("envelope", err)
 	}
-	if len(w.Signatures) == 0 {
+	switch {
+	case w.PayloadType == "":
+		return nil, malformed("payloadType", "missing")
+	case w.Payload == "":
+		return nil, malformed("payload", "missing")
+	case len(w.Signatures) == 0:
 		return nil, malformed("signatures", "missing")
 	}
 	e := &Envelope{PayloadType: w.PayloadType, Signatures: make([]Signature, len(w.Signatures))}
@@ -70,25 +77,38 @@ func ParseEnvelopeMulti(b []byte, limit int) (*Envelope, error) {
 	if e.Payload, err = decodeBase64("payload", w.Payload); err != nil {
 		return nil, err
 	}
-	if len(e.Payload) == 0 {
-		return nil, malformed("payload", "missing")
-	}
 	for i, s := range w.Signatures {
+		switch {
+		case s.KeyID == "":
+			return nil, malformed("keyid", "missing")
+		case s.Sig == nil:
+			return nil, malformed("sig", "missing")
+		}
 		e.Signatures[i].KeyID = s.KeyID
-		if e.Signatures[i].Sig, err = decodeBase64("sig", s.Sig); err != nil {
+		if e.Signatures[i].Sig, err = decodeBase64("sig", *s.Sig); err != nil {
 			return nil, err
 		}
 	}
 	return e, nil
 }
 
-// Encode writes e as JSON.
+// Encode writes e as JSON. MALFORMED: a part of it is missing or not UTF-8.
 func (e *Envelope) Encode() ([]byte, error) {
 	w := wireEnvelope{PayloadType: e.PayloadType, Payload: base64.StdEncoding.EncodeToString(e.Payload)}
+	complete := e.PayloadType != "" && len(e.Payload) > 0 && len(e.Signatures) > 0
 	for _, s := range e.Signatures {
-		w.Signatures = append(w.Signatures, wireSignature{s.KeyID, base64.StdEncoding.EncodeToString(s.Sig)})
+		sig := base64.StdEncoding.EncodeToString(s.Sig)
+		w.Signatures = append(w.Signatures, wireSignature{s.KeyID, &sig})
+		complete = complete && s.KeyID != ""
 	}
-	return json.Marshal(w)
+	if !complete {
+		return nil, malformed("envelope", "lacks payload type, payload, signatures or the key ID of one")
+	}
+	b, err := json.Marshal(w)
+	if err != nil {
+		return nil, malformed("envelope", "payload type or key ID is not UTF-8")
+	}
+	return b, nil
 }
 
 // PAE is DSSE's pre-authentication encoding: the bytes that are signed.
@@ -112,17 +132,20 @@ func decodeBase64(field, s string) ([]byte, error) {
 	}
 	b, err := base64.StdEncoding.Strict().DecodeString(s)
 	if err != nil {
-		return nil, malformed(field, "not standard base64 with padding: %w", err)
+		return nil, malformed(field, "not standard base64 with padding")
 	}
 	return b, nil
 }
 
-// Unmarshal decodes strict JSON: one value, no unknown, repeated or
-// case-variant fields, no bad UTF-8.
-func Unmarshal(b []byte, v any) error {
-	return json.Unmarshal(b, v, json.RejectUnknownMembers(true))
-}
-
 func malformed(field, format string, args ...any) error {
 	return sdk.Errorf(sdk.Malformed, field, format, args...)
+}
+
+// under names what stands in the error of Unmarshal where that names no field.
+func under(what string, err error) error {
+	var e *sdk.Error
+	if errors.As(err, &e) && e.Field == "" {
+		return malformed(what, "%s", e.Msg)
+	}
+	return err
 }

@@ -1,15 +1,13 @@
 package grant_test
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
+	"unicode"
 
 	"github.com/fencedstore/fencedstore/sdk"
 	"github.com/fencedstore/fencedstore/sdk/grant"
-	"github.com/google/go-cmp/cmp"
 )
 
 // C90, C94: an envelope is exactly its three fields, with one signature.
@@ -31,6 +29,17 @@ func TestEnvelopeRefuses(t *testing.T) {
 		"no signature":      strings.Replace(good, `[{"keyid":"k","sig":"c2ln"}]`, `[]`, 1),
 		"null signatures":   strings.Replace(good, `[{"keyid":"k","sig":"c2ln"}]`, `null`, 1),
 		"two signatures":    strings.Replace(good, `}]`, `},{"keyid":"k","sig":"c2ln"}]`, 1),
+		"null payload type": strings.Replace(good, `"t"`, `null`, 1),
+		"no payload type":   strings.Replace(good, `"payloadType":"t",`, ``, 1),
+		"no key ID":         strings.Replace(good, `"keyid":"k",`, ``, 1),
+		"empty key ID":      strings.Replace(good, `"k"`, `""`, 1),
+		"no sig":            strings.Replace(good, `,"sig":"c2ln"`, ``, 1),
+		"null sig":          strings.Replace(good, `"c2ln"`, `null`, 1),
+		"sig with LF":       strings.Replace(good, `"c2ln"`, `"c2ln\n"`, 1),
+		"long s in a name":  strings.Replace(good, `"signatures"`, `"\u017fignatures"`, 1),
+		"lone surrogate":    strings.Replace(good, `"k"`, `"\ud800"`, 1),
+		"spaces in base64":  strings.Replace(good, `"cGF5"`, `"cG F5"`, 1),
+		"padding inside":    strings.Replace(good, `"cGF5"`, `"cA==cGF5"`, 1),
 		"no payload":        strings.Replace(good, `"cGF5"`, `""`, 1),
 		"payload with CR":   strings.Replace(good, `"cGF5"`, `"cG\rF5"`, 1),
 		"payload with LF":   strings.Replace(good, `"cGF5"`, `"cGF5\n"`, 1),
@@ -57,89 +66,110 @@ func TestPAE(t *testing.T) {
 	}
 }
 
-func FuzzParseEnvelope(f *testing.F) {
-	f.Add([]byte(`{"payloadType":"t","payload":"cGF5","signatures":[{"keyid":"k","sig":"c2ln"}]}`))
-	f.Add([]byte(`{"payloadType":"t","payload":"cG\nF5","signatures":[{"keyid":"k","sig":""}]}`))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := grant.ParseEnvelope(b)
-		if err != nil {
-			return
+// An empty signature is there, and is no signature.
+func TestEmptySignature(t *testing.T) {
+	e, err := grant.ParseEnvelope([]byte(`{"payloadType":"t","payload":"cGF5","signatures":[{"keyid":"k","sig":""}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for alg, s := range signers(t) {
+		if err := s.Key().Verify(e.PayloadType, e.Payload, e.Signatures[0].Sig); !errors.Is(err, sdk.ErrUnauthenticated) {
+			t.Errorf("%s: %v", alg, err)
 		}
-		again, err := e.Encode()
-		if err != nil {
-			t.Fatal(err)
-		}
-		back, err := grant.ParseEnvelope(again)
-		if diff := cmp.Diff(e, back); err != nil || diff != "" {
-			t.Errorf("%v\n%s", err, diff)
-		}
-	})
+	}
 }
 
-func FuzzParseGrant(f *testing.F) {
+func TestEncodeIncomplete(t *testing.T) {
+	for name, e := range map[string]grant.Envelope{
+		"nothing":      {},
+		"no type":      {Payload: []byte("p"), Signatures: []grant.Signature{{KeyID: "k"}}},
+		"no payload":   {PayloadType: "t", Signatures: []grant.Signature{{KeyID: "k"}}},
+		"no signature": {PayloadType: "t", Payload: []byte("p")},
+		"no key ID":    {PayloadType: "t", Payload: []byte("p"), Signatures: []grant.Signature{{}}},
+		"bad UTF-8":    {PayloadType: "\xff", Payload: []byte("p"), Signatures: []grant.Signature{{KeyID: "k"}}},
+	} {
+		if b, err := e.Encode(); !errors.Is(err, sdk.ErrMalformed) || b != nil {
+			t.Errorf("%s: %s %v", name, b, err)
+		}
+	}
+	if b, err := grant.SignAll("t", []byte("p")); !errors.Is(err, sdk.ErrMalformed) || b != nil {
+		t.Errorf("signed by nobody: %s %v", b, err)
+	}
+}
+
+// The longest fields that are allowed fit into an envelope.
+func TestLongestGrant(t *testing.T) {
+	long := strings.Repeat(`"`, sdk.MaxNameBytes) // each is escaped
 	g := sample()
-	b, err := g.Encode()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		g, err := grant.ParseGrant(b)
-		if err != nil {
-			return
-		}
-		again, err := g.Encode()
-		if err != nil {
-			t.Fatalf("parsed and not encoded: %v", err)
-		}
-		back, err := grant.ParseGrant(again)
-		if diff := cmp.Diff(g, back); err != nil || diff != "" {
-			t.Errorf("%v\n%s", err, diff)
-		}
-	})
-}
-
-func FuzzParseProof(f *testing.F) {
-	p := sampleProof()
-	b, err := p.Encode()
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(b)
-	f.Fuzz(func(t *testing.T, b []byte) {
-		p, err := grant.ParseProof(b)
-		if err != nil {
-			return
-		}
-		again, err := p.Encode()
-		if err != nil {
-			t.Fatalf("parsed and not encoded: %v", err)
-		}
-		back, err := grant.ParseProof(again)
-		if diff := cmp.Diff(p, back); err != nil || diff != "" {
-			t.Errorf("%v\n%s", err, diff)
-		}
-	})
-}
-
-func ExampleSigner_Sign() {
-	signer, err := grant.NewHMACSigner("k-1", bytes.Repeat([]byte("secret.."), 4))
-	if err != nil {
-		panic(err)
-	}
-	g := sample()
+	g.Resource = sdk.ResourceID(strings.Repeat(`"`, sdk.MaxResourceBytes))
+	g.Audience, g.Owner, g.RequestID, g.Lease, g.Category, g.Backend, g.Issuer = long, long, long, long, long, long, long
+	g.Fence, g.BackendRevision, g.PolicyGeneration, g.IssuerEpoch = sdk.MaxToken, 1<<64-1, 1<<64-1, 1<<64-1
+	g.TTL = grant.MaxTTL
 	payload, err := g.Encode()
 	if err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
-	envelope, err := signer.Sign(grant.GrantType, payload)
+	env, err := signers(t)[grant.ECDSAP256].Sign(grant.GrantType, payload)
 	if err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
-	e, err := grant.ParseEnvelope(envelope)
+	e, err := grant.ParseEnvelope(env)
 	if err != nil {
-		panic(err)
+		t.Fatal(err)
 	}
-	fmt.Println(signer.Key().Verify(e.PayloadType, e.Payload, e.Signatures[0].Sig))
-	// Output: <nil>
+	if back, err := grant.ParseGrant(e.Payload); err != nil || *back != g {
+		t.Errorf("%v %v", back, err)
+	}
+}
+
+// A hostile message does not fill a log, nor reach a terminal, by its refusal.
+func TestRefusalsAreShort(t *testing.T) {
+	g := sample()
+	good, err := g.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	huge := strings.Repeat("9", 9000)
+	for _, field := range []string{"schema", "audience", "resource", "operationRoot", "fenceToken", "backendRevision", "ttlMillis", "issuedAt"} {
+		_, err := grant.ParseGrant(edit(t, good, field, `"`+huge+`"`))
+		var e *sdk.Error
+		if !errors.As(err, &e) || e.Field != field || len(e.Msg) > 300 {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	for _, text := range []string{`{"` + huge + `":1}`, `{"a\u0010\u001b[31m":1}`, `{"signatures":[{"\u000a":{}}]}`} {
+		_, err := grant.ParseEnvelope([]byte(text))
+		var e *sdk.Error
+		if !errors.As(err, &e) || len(e.Field+e.Msg) > 300 || strings.ContainsFunc(e.Field+e.Msg, unicode.IsControl) {
+			t.Errorf("%.40s: %q", text, err)
+		}
+	}
+	if _, err := grant.ParseGrant([]byte(`{"x":"` + strings.Repeat("x", grant.MaxEnvelopeBytes) + `"}`)); !errors.Is(err, sdk.ErrMalformed) {
+		t.Errorf("too long: %v", err)
+	}
+}
+
+// Errors of strict JSON name the field by its path.
+func TestUnmarshalNamesTheField(t *testing.T) {
+	for text, field := range map[string]string{
+		``: "", `[]`: "", `{} {}`: "",
+		`{"signatures":[{},{"sig":1}]}`:        "signatures[1].sig",
+		`{"signatures":[{"sig":"","sig":""}]}`: "signatures[0].sig",
+		`{"signatures":[{"jwk":{"kty":1}}]}`:   "signatures[0].jwk",
+		`{"signatures":{}}`:                    "signatures",
+		`{"payload`:                            "",
+		"{\"payload\":\"\xff\"}":               "payload",
+		`{"\u017fchema":1}`:                    `"\u017fchema"`,
+	} {
+		var v struct {
+			Payload    string `json:"payload"`
+			Signatures []struct {
+				Sig string `json:"sig"`
+			} `json:"signatures"`
+		}
+		var e *sdk.Error
+		if err := grant.Unmarshal([]byte(text), &v); !errors.As(err, &e) || e.Code != sdk.Malformed || e.Field != field || e.Msg == "" {
+			t.Errorf("%q: %v, want MALFORMED at %q", text, err, field)
+		}
+	}
 }

@@ -17,6 +17,9 @@ const (
 	MaxTTL = 24 * time.Hour
 
 	timeLayout = "2006-01-02T15:04:05Z"
+	// maxShortText bounds what is read as a number or a time, and so what of it
+	// an error can repeat.
+	maxShortText = 32
 )
 
 // Grant is the content of a lockGrant.v1. It never changes: renewing extends
@@ -112,7 +115,7 @@ func (r *reader) fail(field string, err error) {
 
 func (r *reader) schema(got, want string) {
 	if got != want {
-		r.fail("schema", sdk.Errorf(sdk.Malformed, "", "%q is not %q", got, want))
+		r.fail("schema", malformed("schema", "%q is not %q", clip(got), want))
 	}
 }
 
@@ -128,9 +131,25 @@ func (r *reader) resource(s string) sdk.ResourceID {
 }
 
 func (r *reader) token(s string) sdk.Token {
+	if !r.short("fenceToken", s) {
+		return 0
+	}
 	t, err := sdk.ParseToken(s)
 	r.fail("fenceToken", err)
 	return t
+}
+
+// short refuses what is missing or longer than any number or time.
+func (r *reader) short(field, s string) bool {
+	switch {
+	case s == "":
+		r.fail(field, malformed(field, "missing"))
+	case len(s) > maxShortText:
+		r.fail(field, malformed(field, "%d bytes; it has up to %d", len(s), maxShortText))
+	default:
+		return true
+	}
+	return false
 }
 
 func (r *reader) digest(field, s string) sdk.Digest {
@@ -140,8 +159,7 @@ func (r *reader) digest(field, s string) sdk.Digest {
 }
 
 func (r *reader) number(field, s string) uint64 {
-	if s == "" {
-		r.fail(field, sdk.Errorf(sdk.Malformed, "", "missing"))
+	if !r.short(field, s) {
 		return 0
 	}
 	n, err := sdk.ParseDecimal(field, s)
@@ -150,19 +168,31 @@ func (r *reader) number(field, s string) uint64 {
 }
 
 func (r *reader) time(field, s string) time.Time {
+	if !r.short(field, s) {
+		return time.Time{}
+	}
 	t, err := time.Parse(timeLayout, s)
 	// The layout alone would let a fraction of a second pass.
 	if err != nil || t.Format(timeLayout) != s {
-		r.fail(field, sdk.Errorf(sdk.Malformed, "", "%q is not a UTC time in whole seconds such as 2026-07-19T10:00:00Z", s))
+		r.fail(field, malformed(field, "%q is not a UTC time in whole seconds such as 2026-07-19T10:00:00Z", s))
+		return time.Time{}
 	}
 	return t
+}
+
+// unmarshal reads the JSON of a payload, bounded before it is parsed.
+func unmarshal(what string, payload []byte, v any) error {
+	if len(payload) == 0 || len(payload) > MaxEnvelopeBytes {
+		return malformed(what, "%d bytes; it has 1 to %d", len(payload), MaxEnvelopeBytes)
+	}
+	return under(what, Unmarshal(payload, v))
 }
 
 // ParseGrant reads the payload of a lockGrant.v1; MALFORMED names the field.
 func ParseGrant(payload []byte) (*Grant, error) {
 	var w wireGrant
-	if err := Unmarshal(payload, &w); err != nil {
-		return nil, malformed("grant", "not a %s: %w", grantSchema, err)
+	if err := unmarshal("grant", payload, &w); err != nil {
+		return nil, err
 	}
 	var r reader
 	r.schema(w.Schema, grantSchema)
@@ -184,7 +214,8 @@ func ParseGrant(payload []byte) (*Grant, error) {
 	}
 	ttl := r.number("ttlMillis", w.TTLMillis)
 	if ttl < 1 || ttl > uint64(MaxTTL.Milliseconds()) {
-		r.fail("ttlMillis", sdk.Errorf(sdk.Malformed, "", "%q is outside 1 to %d", w.TTLMillis, MaxTTL.Milliseconds()))
+		r.fail("ttlMillis", malformed("ttlMillis", "%d is outside 1 to %d", ttl, MaxTTL.Milliseconds()))
+		ttl = 0
 	}
 	g.TTL = time.Duration(ttl) * time.Millisecond
 	if r.err != nil {
@@ -203,21 +234,25 @@ func (g *Grant) Encode() ([]byte, error) {
 		PolicyGeneration: decimal(g.PolicyGeneration), Issuer: g.Issuer, IssuerEpoch: decimal(g.IssuerEpoch),
 		TTLMillis: strconv.FormatInt(g.TTL.Milliseconds(), 10), IssuedAt: g.IssuedAt.UTC().Format(timeLayout),
 	})
-	if err != nil {
-		return nil, malformed("grant", "%w", err)
+	switch {
+	case err != nil:
+		return nil, malformed("grant", "a field is not UTF-8")
+	case g.TTL%time.Millisecond != 0:
+		return nil, malformed("ttlMillis", "%v is not in whole milliseconds", g.TTL)
+	case g.IssuedAt.Nanosecond() != 0:
+		return nil, malformed("issuedAt", "not in whole seconds")
 	}
-	if g.TTL%time.Millisecond != 0 || g.IssuedAt.Nanosecond() != 0 {
-		return nil, malformed("grant", "ttl is in whole milliseconds and issuedAt in whole seconds")
+	if _, err = ParseGrant(b); err != nil {
+		return nil, err
 	}
-	_, err = ParseGrant(b)
-	return b, err
+	return b, nil
 }
 
 // ParseProof reads the payload of a statusProof.v1; MALFORMED names the field.
 func ParseProof(payload []byte) (*Proof, error) {
 	var w wireProof
-	if err := Unmarshal(payload, &w); err != nil {
-		return nil, malformed("status", "not a %s: %w", proofSchema, err)
+	if err := unmarshal("status", payload, &w); err != nil {
+		return nil, err
 	}
 	var r reader
 	r.schema(w.Schema, proofSchema)
@@ -246,14 +281,18 @@ func (p *Proof) Encode() ([]byte, error) {
 		State: string(p.State), BackendRevision: decimal(p.BackendRevision), Issuer: p.Issuer, IssuerEpoch: decimal(p.IssuerEpoch),
 		IssuedAt: p.IssuedAt.UTC().Format(timeLayout), ExpiresAt: p.ExpiresAt.UTC().Format(timeLayout),
 	})
-	if err != nil {
-		return nil, malformed("status", "%w", err)
+	switch {
+	case err != nil:
+		return nil, malformed("status", "a field is not UTF-8")
+	case p.IssuedAt.Nanosecond() != 0:
+		return nil, malformed("issuedAt", "not in whole seconds")
+	case p.ExpiresAt.Nanosecond() != 0:
+		return nil, malformed("expiresAt", "not in whole seconds")
 	}
-	if p.IssuedAt.Nanosecond() != 0 || p.ExpiresAt.Nanosecond() != 0 {
-		return nil, malformed("status", "times are in whole seconds")
+	if _, err = ParseProof(b); err != nil {
+		return nil, err
 	}
-	_, err = ParseProof(b)
-	return b, err
+	return b, nil
 }
 
 func decimal(n uint64) string { return strconv.FormatUint(n, 10) }

@@ -6,11 +6,11 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/hmac"
-	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/x509"
-	"encoding/hex"
+	"fmt"
+	"io"
 
 	"filippo.io/edwards25519"
 	"github.com/fencedstore/fencedstore/sdk"
@@ -33,49 +33,52 @@ const (
 	maxKeyIDBytes  = 64
 )
 
-// Key is a verifying key, checked when it was loaded.
+// Key is a verifying key, checked when it was loaded. It does not change and is
+// safe for concurrent use. Printing one shows its ID and never its material.
 type Key struct {
-	id       string
-	alg      Algorithm
-	material []byte
-	ecdsa    *ecdsa.PublicKey
+	id    string
+	alg   Algorithm
+	ecdsa *ecdsa.PublicKey
+	// Functions, since fmt prints whatever bytes it finds in a struct that
+	// contains a key. identity is equal for two keys of one algorithm that
+	// verify the same signatures.
+	material, identity func() []byte
 }
 
-// NewKey loads a verifying key.
+// NewKey loads a verifying key: 32 bytes for Ed25519, a PKIX DER public key for
+// ECDSA P-256, the secret for HMAC.
 //
 //   - INVALID: the ID is not 1 to 64 of A-Z a-z 0-9 . _ -, the algorithm is not
-//     known or the material is not of its form.
-//   - UNSUITABLE: an Ed25519 point of small order or in another than its one
-//     canonical encoding, or a secret below 32 bytes.
+//     known or the material is not of its form, such as a point off the curve.
+//   - UNSUITABLE: an Ed25519 point outside the group of prime order (a point of
+//     small order among them) or in another than its one canonical encoding, a
+//     secret below 32 bytes or of zeros.
+//
+// The error's field is keyid, alg, public or secret.
 func NewKey(id string, alg Algorithm, material []byte) (*Key, error) {
 	if err := validateKeyID(id); err != nil {
 		return nil, err
 	}
-	if len(material) > maxKeyBytes {
-		return nil, sdk.Errorf(sdk.Invalid, "key", "%q: %d bytes; a key has up to %d", id, len(material), maxKeyBytes)
-	}
-	k := &Key{id: id, alg: alg, material: bytes.Clone(material)}
+	own := bytes.Clone(material)
+	k := &Key{id: id, alg: alg, material: func() []byte { return own }}
+	k.identity = k.material
+	var err error
 	switch alg {
 	case Ed25519:
-		return k, checkEd25519(id, material)
+		err = checkEd25519(id, material)
 	case ECDSAP256:
-		pub, err := x509.ParsePKIXPublicKey(material)
-		if err != nil {
-			return nil, sdk.Errorf(sdk.Invalid, "key", "%q: not a PKIX public key: %w", id, err)
-		}
-		ec, ok := pub.(*ecdsa.PublicKey)
-		if !ok || ec.Curve != elliptic.P256() {
-			return nil, sdk.Errorf(sdk.Invalid, "key", "%q: not on the curve P-256", id)
-		}
-		k.ecdsa = ec
-		return k, nil
+		k.ecdsa, err = parseECDSA(id, material)
 	case HMACSHA256:
-		if len(material) < MinSecretBytes {
-			return nil, sdk.Errorf(sdk.Unsuitable, "key", "%q: a secret of %d bytes; it takes %d or more", id, len(material), MinSecretBytes)
-		}
-		return k, nil
+		var block []byte
+		block, err = checkSecret(id, material)
+		k.identity = func() []byte { return block }
+	default:
+		err = sdk.Errorf(sdk.Invalid, "alg", "%q is not %s, %s or %s", clip(string(alg)), Ed25519, ECDSAP256, HMACSHA256)
 	}
-	return nil, sdk.Errorf(sdk.Invalid, "key", "%q: algorithm %q is not %s, %s or %s", id, string(alg), Ed25519, ECDSAP256, HMACSHA256)
+	if err != nil {
+		return nil, err
+	}
+	return k, nil
 }
 
 func validateKeyID(id string) error {
@@ -91,22 +94,72 @@ func validateKeyID(id string) error {
 }
 
 // checkEd25519 refuses points off the curve, second encodings of a point, and
-// the points of small order, under which a signature can hold for any message.
+// points outside the group of prime order: under one of small order a signature
+// can hold for any message, and one that differs from another key by such a
+// point is that key again, to whoever tries a few messages.
 func checkEd25519(id string, material []byte) error {
 	if len(material) != ed25519.PublicKeySize {
-		return sdk.Errorf(sdk.Invalid, "key", "%q: %d bytes; an Ed25519 key has %d", id, len(material), ed25519.PublicKeySize)
+		return sdk.Errorf(sdk.Invalid, "public", "%q: %d bytes; an Ed25519 key has %d", id, len(material), ed25519.PublicKeySize)
 	}
 	p, err := new(edwards25519.Point).SetBytes(material)
 	if err != nil {
-		return sdk.Errorf(sdk.Invalid, "key", "%q: not a point of the curve", id)
+		return sdk.Errorf(sdk.Invalid, "public", "%q: not a point of the curve", id)
 	}
 	if !bytes.Equal(p.Bytes(), material) {
-		return sdk.Errorf(sdk.Unsuitable, "key", "%q: not the canonical encoding of its point", id)
+		return sdk.Errorf(sdk.Unsuitable, "public", "%q: not the canonical encoding of its point", id)
 	}
 	if new(edwards25519.Point).MultByCofactor(p).Equal(edwards25519.NewIdentityPoint()) == 1 {
-		return sdk.Errorf(sdk.Unsuitable, "key", "%q: a point of small order; generate a key with crypto/ed25519", id)
+		return sdk.Errorf(sdk.Unsuitable, "public", "%q: a point of small order; generate a key with crypto/ed25519", id)
+	}
+	one, err := edwards25519.NewScalar().SetCanonicalBytes(append([]byte{1}, make([]byte, 31)...))
+	if err != nil {
+		return sdk.Errorf(sdk.Invalid, "public", "%q: cannot be checked: %w", id, err)
+	}
+	// In the group of prime order l, and only there, (l−1)·p is −p.
+	if new(edwards25519.Point).ScalarMult(one.Negate(one), p).Equal(new(edwards25519.Point).Negate(p)) != 1 {
+		return sdk.Errorf(sdk.Unsuitable, "public", "%q: a point outside the group of prime order; generate a key with crypto/ed25519", id)
 	}
 	return nil
+}
+
+func parseECDSA(id string, material []byte) (*ecdsa.PublicKey, error) {
+	if len(material) > maxKeyBytes {
+		return nil, sdk.Errorf(sdk.Invalid, "public", "%q: %d bytes; a key has up to %d", id, len(material), maxKeyBytes)
+	}
+	pub, err := x509.ParsePKIXPublicKey(material)
+	if err != nil {
+		return nil, sdk.Errorf(sdk.Invalid, "public", "%q: not a PKIX public key in DER", id)
+	}
+	ec, ok := pub.(*ecdsa.PublicKey)
+	if !ok || ec.Curve != elliptic.P256() {
+		return nil, sdk.Errorf(sdk.Invalid, "public", "%q: not on the curve P-256", id)
+	}
+	// One spelling per key, so that two keys are one exactly if their bytes are.
+	if again, err := x509.MarshalPKIXPublicKey(ec); err != nil || !bytes.Equal(again, material) {
+		return nil, sdk.Errorf(sdk.Invalid, "public", "%q: not the DER encoding of its key", id)
+	}
+	return ec, nil
+}
+
+// checkSecret returns the block that HMAC makes of the secret: a long one counts
+// by its hash, a short one as if zeros followed it.
+func checkSecret(id string, secret []byte) ([]byte, error) {
+	if len(secret) > maxKeyBytes {
+		return nil, sdk.Errorf(sdk.Invalid, "secret", "%q: %d bytes; a secret has up to %d", id, len(secret), maxKeyBytes)
+	}
+	if len(secret) < MinSecretBytes {
+		return nil, sdk.Errorf(sdk.Unsuitable, "secret", "%q: %d bytes; it takes %d or more, drawn at random", id, len(secret), MinSecretBytes)
+	}
+	if bytes.Count(secret, []byte{0}) == len(secret) {
+		return nil, sdk.Errorf(sdk.Unsuitable, "secret", "%q: zeros; draw one at random", id)
+	}
+	block := make([]byte, sha256.BlockSize)
+	if len(secret) > len(block) {
+		sum := sha256.Sum256(secret)
+		secret = sum[:]
+	}
+	copy(block, secret)
+	return block, nil
 }
 
 // ID returns the key's ID.
@@ -115,9 +168,18 @@ func (k *Key) ID() string { return k.id }
 // Algorithm returns how the key signs.
 func (k *Key) Algorithm() Algorithm { return k.alg }
 
-// Same reports whether two keys are one, whatever their IDs.
+// Material returns what NewKey took: the public key, or for HMAC the secret.
+func (k *Key) Material() []byte {
+	if k.material == nil {
+		return nil
+	}
+	return bytes.Clone(k.material())
+}
+
+// Same reports whether two keys verify the same signatures, whatever their IDs
+// and spellings.
 func (k *Key) Same(o *Key) bool {
-	return k.alg == o.alg && subtle.ConstantTimeCompare(k.material, o.material) == 1
+	return k.alg == o.alg && k.identity != nil && o.identity != nil && subtle.ConstantTimeCompare(k.identity(), o.identity()) == 1
 }
 
 // Verify returns UNAUTHENTICATED unless sig is the key's over payload with its
@@ -127,12 +189,12 @@ func (k *Key) Verify(payloadType string, payload, sig []byte) error {
 	ok := false
 	switch k.alg {
 	case Ed25519:
-		ok = ed25519.Verify(k.material, pae, sig)
+		ok = ed25519.Verify(k.material(), pae, sig)
 	case ECDSAP256:
 		sum := sha256.Sum256(pae)
 		ok = ecdsa.VerifyASN1(k.ecdsa, sum[:], sig)
 	case HMACSHA256:
-		ok = hmac.Equal(mac(k.material, pae), sig)
+		ok = hmac.Equal(mac(k.material(), pae), sig)
 	}
 	if !ok {
 		return sdk.Errorf(sdk.Unauthenticated, "signature", "does not verify under key %q", k.id)
@@ -146,80 +208,8 @@ func mac(secret, pae []byte) []byte {
 	return h.Sum(nil)
 }
 
-// Signer signs payloads. It holds the private key: in production it lives in
-// the registry alone.
-type Signer struct {
-	key  *Key
-	sign func(pae []byte) ([]byte, error)
-}
-
-// NewEd25519Signer signs with an Ed25519 private key.
-func NewEd25519Signer(id string, private ed25519.PrivateKey) (*Signer, error) {
-	if len(private) != ed25519.PrivateKeySize {
-		return nil, sdk.Errorf(sdk.Invalid, "key", "%q: %d bytes; an Ed25519 private key has %d", id, len(private), ed25519.PrivateKeySize)
-	}
-	k, err := NewKey(id, Ed25519, private.Public().(ed25519.PublicKey))
-	if err != nil {
-		return nil, err
-	}
-	return &Signer{k, func(pae []byte) ([]byte, error) { return ed25519.Sign(private, pae), nil }}, nil
-}
-
-// NewECDSASigner signs with a P-256 private key; signatures are DER.
-func NewECDSASigner(id string, private *ecdsa.PrivateKey) (*Signer, error) {
-	if private == nil {
-		return nil, sdk.Errorf(sdk.Invalid, "key", "%q: missing", id)
-	}
-	der, err := x509.MarshalPKIXPublicKey(&private.PublicKey)
-	if err != nil {
-		return nil, sdk.Errorf(sdk.Invalid, "key", "%q: %w", id, err)
-	}
-	k, err := NewKey(id, ECDSAP256, der)
-	if err != nil {
-		return nil, err
-	}
-	return &Signer{k, func(pae []byte) ([]byte, error) {
-		sum := sha256.Sum256(pae)
-		return ecdsa.SignASN1(rand.Reader, private, sum[:])
-	}}, nil
-}
-
-// NewHMACSigner signs with a shared secret of 32 bytes or more.
-func NewHMACSigner(id string, secret []byte) (*Signer, error) {
-	k, err := NewKey(id, HMACSHA256, secret)
-	if err != nil {
-		return nil, err
-	}
-	return &Signer{k, func(pae []byte) ([]byte, error) { return mac(k.material, pae), nil }}, nil
-}
-
-// Key returns the verifying key.
-func (s *Signer) Key() *Key { return s.key }
-
-// Public returns the verifying key's material: for HMAC that is the secret.
-func (s *Signer) Public() []byte { return bytes.Clone(s.key.material) }
-
-// Sign returns the encoded envelope of payload with one signature.
-func (s *Signer) Sign(payloadType string, payload []byte) ([]byte, error) {
-	return SignAll(payloadType, payload, s)
-}
-
-// SignAll returns the encoded envelope of payload with a signature of each
-// signer, as a trust bundle's rotation takes it.
-func SignAll(payloadType string, payload []byte, signers ...*Signer) ([]byte, error) {
-	e := Envelope{PayloadType: payloadType, Payload: payload}
-	for _, s := range signers {
-		sig, err := s.sign(PAE(payloadType, payload))
-		if err != nil {
-			return nil, sdk.Errorf(sdk.Unauthenticated, "signature", "key %q cannot sign: %w", s.key.id, err)
-		}
-		e.Signatures = append(e.Signatures, Signature{s.key.id, sig})
-	}
-	return e.Encode()
-}
-
 // String names the key without its material.
-func (k *Key) String() string {
-	sum := sha256.Sum256(k.material)
-	return string(k.alg) + ":" + k.id + ":" + hex.EncodeToString(sum[:4])
-}
+func (k Key) String() string { return string(k.alg) + ":" + k.id }
+
+// Format writes String for every verb, so that no secret gets into a log.
+func (k Key) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, k.String()) }

@@ -1,9 +1,11 @@
 package trust
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/fencedstore/fencedstore/sdk"
@@ -16,6 +18,12 @@ const (
 	MaxBundleBytes = 1 << 20
 	// MaxProofLife is the longest life of a status proof that a bundle may allow.
 	MaxProofLife = 60 * time.Second
+
+	// MaxPatterns and MaxKeys bound what a bundle lists, over all issuers.
+	MaxPatterns = 4096
+	MaxKeys     = 1024
+
+	maxDecimalBytes = 20
 )
 
 type wireBundle struct {
@@ -25,8 +33,8 @@ type wireBundle struct {
 	SkewMillis        string       `json:"skewMillis"`
 	MaxProofMillis    string       `json:"maxProofMillis"`
 	Issuers           []wireIssuer `json:"issuers"`
-	RootKeys          []wireRoot   `json:"rootKeys"`
-	RootThreshold     string       `json:"rootThreshold"`
+	RootKeys          []wireRoot   `json:"rootKeys,omitempty"`
+	RootThreshold     string       `json:"rootThreshold,omitempty"`
 }
 
 type wireIssuer struct {
@@ -41,8 +49,8 @@ type wireKey struct {
 	KeyID  string `json:"keyid"`
 	Alg    string `json:"alg"`
 	Epoch  string `json:"epoch"`
-	Public string `json:"public"`
-	Secret string `json:"secret"`
+	Public string `json:"public,omitempty"`
+	Secret string `json:"secret,omitempty"`
 }
 
 type wireRoot struct {
@@ -57,37 +65,63 @@ type wireRoot struct {
 // rootThreshold. Integers are decimal strings, keys and secrets base64.
 //
 //   - INVALID: it is not of this form; the error names the field.
-//   - UNSUITABLE: it cannot keep a law: a weak key, one key listed twice, two
-//     issuers for one resource, a skew that is not below the proofs' life.
+//   - UNSUITABLE: it cannot keep a law: a weak key, one key listed twice, a
+//     secret that is a public key, two issuers for one resource, proofs that
+//     live too long, a skew that is not below the proofs' life.
 func Load(b []byte) (*Bundle, error) {
 	if len(b) == 0 || len(b) > MaxBundleBytes {
 		return nil, sdk.Errorf(sdk.Invalid, "trust bundle", "%d bytes; it has 1 to %d", len(b), MaxBundleBytes)
 	}
 	var w wireBundle
-	if err := grant.Unmarshal(b, &w); err != nil {
-		return nil, sdk.Errorf(sdk.Invalid, "trust bundle", "%w", err)
-	}
 	l := loader{bundle: &Bundle{issuers: map[string]*issuer{}, keys: map[string]*issuerKey{}, roots: map[string]*grant.Key{}}}
-	l.head(&w)
-	for i := range w.Issuers {
-		l.issuer(fmt.Sprintf("issuers[%d]", i), &w.Issuers[i])
+	if l.json(b, &w); l.err != nil {
+		return nil, l.err
 	}
+	l.head(&w)
+	l.limits(&w)
 	if len(w.Issuers) == 0 {
-		l.fail("issuers", sdk.Errorf(sdk.Invalid, "", "missing"))
+		l.refuse(sdk.Invalid, "issuers", "missing; list who may grant what")
+	}
+	for n := range w.Issuers {
+		if l.err == nil {
+			l.issuer(fmt.Sprintf("issuers[%d]", n), &w.Issuers[n])
+		}
 	}
 	l.disjoint()
 	l.rootKeys(&w)
+	if l.err == nil {
+		l.secrets()
+	}
 	if l.err != nil {
 		return nil, l.err
 	}
 	return l.bundle, nil
 }
 
+// json reads the form. What is MALFORMED in a message is INVALID in a file.
+func (l *loader) json(b []byte, w *wireBundle) {
+	var e *sdk.Error
+	if err := grant.Unmarshal(b, w); errors.As(err, &e) {
+		l.refuse(sdk.Invalid, cmp.Or(e.Field, "trust bundle"), "%s", e.Msg)
+	}
+}
+
 // loader checks field after field and keeps the first error.
 type loader struct {
-	bundle *Bundle
-	all    []*grant.Key
-	err    error
+	bundle   *Bundle
+	all      []listedKey
+	patterns []listedPattern
+	err      error
+}
+
+type listedKey struct {
+	*grant.Key
+	field string
+}
+
+type listedPattern struct {
+	pattern.Pattern
+	field, issuer string
 }
 
 // fail records the first error under its field, with the code it has.
@@ -107,23 +141,34 @@ func (l *loader) refuse(code sdk.Code, field, format string, args ...any) {
 	l.fail(field, sdk.Errorf(code, "", format, args...))
 }
 
-func (l *loader) number(field, s string, least uint64) uint64 {
-	n, err := sdk.ParseDecimal(field, s)
+func (l *loader) number(field, s string) uint64 {
 	switch {
 	case s == "":
 		l.refuse(sdk.Invalid, field, "missing; integers are decimal strings")
-	case err != nil:
+	case len(s) > maxDecimalBytes:
+		l.refuse(sdk.Invalid, field, "%d digits; it is below 2^64", len(s))
+	default:
+		n, err := sdk.ParseDecimal(field, s)
 		l.fail(field, err)
-	case n < least:
-		l.refuse(sdk.Invalid, field, "%d is below %d", n, least)
+		return n
+	}
+	return 0
+}
+
+// generation is a number that fence records keep.
+func (l *loader) generation(field, s string) uint64 {
+	n := l.number(field, s)
+	if n < 1 || n > uint64(sdk.MaxToken) {
+		l.refuse(sdk.Invalid, field, "%d is outside 1 to %s", n, sdk.MaxToken)
 	}
 	return n
 }
 
 func (l *loader) millis(field, s string) time.Duration {
-	n := l.number(field, s, 0)
+	n := l.number(field, s)
 	if n > uint64(MaxProofLife.Milliseconds()) {
-		l.refuse(sdk.Invalid, field, "%d is above %d", n, MaxProofLife.Milliseconds())
+		l.refuse(sdk.Unsuitable, field, "%d is above %d; a proof lives at most a minute", n, MaxProofLife.Milliseconds())
+		return 0
 	}
 	return time.Duration(n) * time.Millisecond
 }
@@ -137,26 +182,40 @@ func (l *loader) base64(field, s string) []byte {
 }
 
 func (l *loader) head(w *wireBundle) {
-	b := l.bundle
-	b.generation = l.number("generation", w.Generation, 1)
+	s := &l.bundle.spec
+	s.Generation = l.generation("generation", w.Generation)
 	l.fail("audience", sdk.ValidateName("audience", w.Audience))
-	b.audience = w.Audience
+	s.Audience = w.Audience
 	last := uint64(0)
-	for i, s := range w.PolicyGenerations {
-		n := l.number(fmt.Sprintf("policyGenerations[%d]", i), s, 1)
+	for i, text := range w.PolicyGenerations {
+		field := fmt.Sprintf("policyGenerations[%d]", i)
+		n := l.generation(field, text)
 		if n <= last {
-			l.refuse(sdk.Invalid, "policyGenerations", "not in ascending order, each once")
+			l.refuse(sdk.Invalid, field, "%d after %d; list them in ascending order, each once", n, last)
 		}
 		last = n
-		b.policies = append(b.policies, n)
+		s.PolicyGenerations = append(s.PolicyGenerations, n)
 	}
-	if len(b.policies) == 0 {
+	if len(w.PolicyGenerations) == 0 {
 		l.refuse(sdk.Invalid, "policyGenerations", "missing; list the current one")
 	}
-	b.skew, b.maxProof = l.millis("skewMillis", w.SkewMillis), l.millis("maxProofMillis", w.MaxProofMillis)
-	if b.skew >= b.maxProof {
-		l.refuse(sdk.Unsuitable, "skewMillis", "%d is not below maxProofMillis %d: a proof could be taken for as long again as it lives",
-			b.skew.Milliseconds(), b.maxProof.Milliseconds())
+	s.Skew, s.MaxProof = l.millis("skewMillis", w.SkewMillis), l.millis("maxProofMillis", w.MaxProofMillis)
+	if s.Skew >= s.MaxProof {
+		l.refuse(sdk.Unsuitable, "skewMillis", "%d is not below maxProofMillis %d: a proof could be taken for as long again as it lives; lower it",
+			s.Skew.Milliseconds(), s.MaxProof.Milliseconds())
+	}
+}
+
+func (l *loader) limits(w *wireBundle) {
+	keys, patterns := len(w.RootKeys), 0
+	for n := range w.Issuers {
+		keys, patterns = keys+len(w.Issuers[n].Keys), patterns+len(w.Issuers[n].Resources)
+	}
+	if keys > MaxKeys {
+		l.refuse(sdk.Invalid, "issuers", "%d keys in all; a bundle has up to %d", keys, MaxKeys)
+	}
+	if patterns > MaxPatterns {
+		l.refuse(sdk.Invalid, "issuers", "%d patterns in all; a bundle has up to %d", patterns, MaxPatterns)
 	}
 }
 
@@ -165,99 +224,53 @@ func (l *loader) issuer(field string, w *wireIssuer) {
 	if l.bundle.issuers[w.Issuer] != nil {
 		l.refuse(sdk.Invalid, field+".issuer", "%q is listed twice", w.Issuer)
 	}
-	i := &issuer{name: w.Issuer, minEpoch: l.number(field+".minEpoch", w.MinEpoch, 0)}
+	i := &issuer{name: w.Issuer, minEpoch: l.number(field+".minEpoch", w.MinEpoch)}
+	s := Issuer{Name: w.Issuer, Resources: w.Resources, MinEpoch: i.minEpoch}
 	for n, text := range w.Resources {
+		at := fmt.Sprintf("%s.resources[%d]", field, n)
 		p, err := pattern.Parse(text)
-		l.fail(fmt.Sprintf("%s.resources[%d]", field, n), err)
+		l.fail(at, err)
 		i.patterns = append(i.patterns, p)
+		l.patterns = append(l.patterns, listedPattern{p, at, i.name})
 	}
 	if len(w.Resources) == 0 {
 		l.refuse(sdk.Invalid, field+".resources", "missing; list the patterns of what it may grant")
 	}
-	for n, s := range w.RevokedEpochs {
-		i.revoked = append(i.revoked, l.number(fmt.Sprintf("%s.revokedEpochs[%d]", field, n), s, 0))
+	for n, text := range w.RevokedEpochs {
+		at := fmt.Sprintf("%s.revokedEpochs[%d]", field, n)
+		epoch := l.number(at, text)
+		s.RevokedEpochs = append(s.RevokedEpochs, epoch)
 	}
+	if w.RevokedEpochs == nil {
+		l.refuse(sdk.Invalid, field+".revokedEpochs", "missing; write [] where none is revoked")
+	}
+	i.revoked = slices.Clone(s.RevokedEpochs)
+	slices.Sort(i.revoked)
 	for n := range w.Keys {
-		l.issuerKey(fmt.Sprintf("%s.keys[%d]", field, n), i, &w.Keys[n])
+		if k, ok := l.issuerKey(fmt.Sprintf("%s.keys[%d]", field, n), i, &w.Keys[n]); ok {
+			s.Keys = append(s.Keys, k)
+		}
 	}
-	l.bundle.issuers[w.Issuer] = i
+	if w.Keys == nil {
+		l.refuse(sdk.Invalid, field+".keys", "missing; write [] where it has none")
+	}
+	l.bundle.issuers[i.name] = i
+	l.bundle.spec.Issuers = append(l.bundle.spec.Issuers, s)
 }
 
-func (l *loader) issuerKey(field string, i *issuer, w *wireKey) {
-	material, name := w.Public, "public"
+func (l *loader) issuerKey(field string, i *issuer, w *wireKey) (IssuerKey, bool) {
+	material, name, other := w.Public, "public", w.Secret
 	if grant.Algorithm(w.Alg) == grant.HMACSHA256 {
-		material, name = w.Secret, "secret"
+		material, name, other = w.Secret, "secret", w.Public
 	}
-	if w.Public != "" && w.Secret != "" || material == "" {
-		l.refuse(sdk.Invalid, field+"."+name, "a key of %q has %s and nothing else", w.Alg, name)
-		return
+	if other != "" || material == "" {
+		l.refuse(sdk.Invalid, field+"."+name, "a key of %s has %s and nothing else", grant.Algorithm(w.Alg), name)
 	}
+	epoch := l.number(field+".epoch", w.Epoch)
 	k := l.key(field, w.KeyID, w.Alg, l.base64(field+"."+name, material))
-	if k != nil {
-		l.bundle.keys[w.KeyID] = &issuerKey{k, i, l.number(field+".epoch", w.Epoch, 0)}
+	if k == nil {
+		return IssuerKey{}, false
 	}
-}
-
-// key loads one key and refuses it if its ID or its material came before.
-func (l *loader) key(field, id, alg string, material []byte) *grant.Key {
-	if l.err != nil {
-		return nil
-	}
-	k, err := grant.NewKey(id, grant.Algorithm(alg), material)
-	if err != nil {
-		l.fail(field, err)
-		return nil
-	}
-	for _, other := range l.all {
-		if other.ID() == id {
-			l.refuse(sdk.Invalid, field+".keyid", "%q is listed twice", id)
-		}
-		if other.Same(k) {
-			l.refuse(sdk.Unsuitable, field, "%q and %q are the same key", other.ID(), id)
-		}
-	}
-	l.all = append(l.all, k)
-	return k
-}
-
-// disjoint refuses two issuers for one resource: either could issue the other's
-// tokens.
-func (l *loader) disjoint() {
-	for _, a := range l.bundle.issuers {
-		for _, b := range l.bundle.issuers {
-			if a.name >= b.name {
-				continue
-			}
-			for _, p := range a.patterns {
-				for _, q := range b.patterns {
-					if p.Intersects(q) {
-						l.refuse(sdk.Unsuitable, "issuers", "%q of %q and %q of %q can name one resource; a resource has one issuer", p, a.name, q, b.name)
-					}
-				}
-			}
-		}
-	}
-}
-
-func (l *loader) rootKeys(w *wireBundle) {
-	for n := range w.RootKeys {
-		r := &w.RootKeys[n]
-		field := fmt.Sprintf("rootKeys[%d]", n)
-		if grant.Algorithm(r.Alg) == grant.HMACSHA256 {
-			l.refuse(sdk.Unsuitable, field+".alg", "a gate that holds a root secret could sign its own bundle; use %s or %s", grant.Ed25519, grant.ECDSAP256)
-			return
-		}
-		if k := l.key(field, r.KeyID, r.Alg, l.base64(field+".public", r.Public)); k != nil {
-			l.bundle.roots[r.KeyID] = k
-		}
-	}
-	if len(w.RootKeys) == 0 && w.RootThreshold == "" {
-		return // a bundle that is replaced by hand only
-	}
-	n := l.number("rootThreshold", w.RootThreshold, 1)
-	if n > uint64(len(w.RootKeys)) {
-		l.refuse(sdk.Invalid, "rootThreshold", "%d of %d root keys", n, len(w.RootKeys))
-		return
-	}
-	l.bundle.threshold = int(n)
+	l.bundle.keys[w.KeyID] = &issuerKey{k, i, epoch}
+	return IssuerKey{k, epoch}, true
 }

@@ -5,7 +5,6 @@ package trust
 
 import (
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/fencedstore/fencedstore/sdk"
@@ -14,23 +13,19 @@ import (
 )
 
 // Bundle is a trust bundle. It does not change and is safe for concurrent use.
+// The zero Bundle, generation 0, trusts nobody.
 type Bundle struct {
-	generation uint64
-	audience   string
-	policies   []uint64
-	skew       time.Duration
-	maxProof   time.Duration
-	issuers    map[string]*issuer
-	keys       map[string]*issuerKey // by key ID
-	roots      map[string]*grant.Key
-	threshold  int
+	spec    Spec
+	issuers map[string]*issuer
+	keys    map[string]*issuerKey // by key ID
+	roots   map[string]*grant.Key
 }
 
 type issuer struct {
 	name     string
 	patterns []pattern.Pattern
 	minEpoch uint64
-	revoked  []uint64
+	revoked  []uint64 // sorted
 }
 
 type issuerKey struct {
@@ -47,19 +42,27 @@ type Source interface{ Bundle() *Bundle }
 func (b *Bundle) Bundle() *Bundle { return b }
 
 // Generation is the bundle's own generation, 1 or above.
-func (b *Bundle) Generation() uint64 { return b.generation }
+func (b *Bundle) Generation() uint64 { return b.spec.Generation }
 
 // Audience is the configured name of the store that the gate is in front of.
-func (b *Bundle) Audience() string { return b.audience }
+func (b *Bundle) Audience() string { return b.spec.Audience }
 
 // Skew is how far clocks may be apart, in both directions; below MaxProof.
-func (b *Bundle) Skew() time.Duration { return b.skew }
+func (b *Bundle) Skew() time.Duration { return b.spec.Skew }
 
 // MaxProof is the longest life of a status proof.
-func (b *Bundle) MaxProof() time.Duration { return b.maxProof }
+func (b *Bundle) MaxProof() time.Duration { return b.spec.MaxProof }
 
 // PolicyGenerations are the accepted ones in ascending order.
-func (b *Bundle) PolicyGenerations() []uint64 { return slices.Clone(b.policies) }
+func (b *Bundle) PolicyGenerations() []uint64 { return slices.Clone(b.spec.PolicyGenerations) }
+
+// PolicyGeneration is the highest accepted one: the current.
+func (b *Bundle) PolicyGeneration() uint64 {
+	if len(b.spec.PolicyGenerations) == 0 {
+		return 0
+	}
+	return b.spec.PolicyGenerations[len(b.spec.PolicyGenerations)-1]
+}
 
 // VerifyGrant keeps A1 and A2 for a grant: form of the envelope, key, signature,
 // content, and that the key is of the issuer and epoch that the grant names and
@@ -94,7 +97,10 @@ func (b *Bundle) VerifyProof(envelope []byte) (*grant.Proof, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p, key.speaksFor(p.Issuer, p.IssuerEpoch, p.Resource)
+	if err := key.speaksFor(p.Issuer, p.IssuerEpoch, p.Resource); err != nil {
+		return nil, err
+	}
+	return p, nil
 }
 
 func (b *Bundle) verify(envelope []byte, payloadType string) (*grant.Envelope, *issuerKey, error) {
@@ -108,9 +114,12 @@ func (b *Bundle) verify(envelope []byte, payloadType string) (*grant.Envelope, *
 	sig := e.Signatures[0]
 	key, ok := b.keys[sig.KeyID]
 	if !ok {
-		return nil, nil, unauthenticated("keyid", "the trust bundle, generation %d, lists no such key", b.generation)
+		return nil, nil, unauthenticated("keyid", "the trust bundle, generation %d, lists no such key", b.spec.Generation)
 	}
-	return e, key, key.Verify(e.PayloadType, e.Payload, sig.Sig)
+	if err := key.Verify(e.PayloadType, e.Payload, sig.Sig); err != nil {
+		return nil, nil, err
+	}
+	return e, key, nil
 }
 
 func (k *issuerKey) speaksFor(name string, epoch uint64, r sdk.ResourceID) error {
@@ -133,48 +142,19 @@ func (i *issuer) covers(r sdk.ResourceID) bool {
 //
 //   - REVOKED: the issuer's epoch is revoked or below its minimum.
 //   - POLICY_STALE: the policy generation is not among the accepted ones.
+//   - UNAUTHENTICATED: this bundle does not list the issuer (another one did).
 func (b *Bundle) CheckCurrent(g *grant.Grant) error {
 	i, ok := b.issuers[g.Issuer]
 	if !ok {
-		return unauthenticated("issuer", "the trust bundle, generation %d, lists no %q", b.generation, g.Issuer)
+		return unauthenticated("issuer", "the trust bundle, generation %d, lists no %q", b.spec.Generation, g.Issuer)
 	}
-	if g.IssuerEpoch < i.minEpoch || slices.Contains(i.revoked, g.IssuerEpoch) {
+	if _, revoked := slices.BinarySearch(i.revoked, g.IssuerEpoch); revoked || g.IssuerEpoch < i.minEpoch {
 		return sdk.Errorf(sdk.Revoked, "issuerEpoch", "epoch %d of issuer %q is revoked; acquire a grant of the current epoch", g.IssuerEpoch, g.Issuer)
 	}
-	if !slices.Contains(b.policies, g.PolicyGeneration) {
-		return sdk.Errorf(sdk.PolicyStale, "policyGeneration", "%d is not one of %v; acquire a grant under a current one", g.PolicyGeneration, b.policies)
+	if _, accepted := slices.BinarySearch(b.spec.PolicyGenerations, g.PolicyGeneration); !accepted {
+		return sdk.Errorf(sdk.PolicyStale, "policyGeneration", "%d is not accepted, the current one is %d; acquire a grant under it", g.PolicyGeneration, b.PolicyGeneration())
 	}
 	return nil
-}
-
-// Holder holds the bundle in force and rotates it. It is a Source, safe for
-// concurrent use.
-type Holder struct{ current atomic.Pointer[Bundle] }
-
-// NewHolder starts with b.
-func NewHolder(b *Bundle) *Holder {
-	h := &Holder{}
-	h.current.Store(b)
-	return h
-}
-
-// Bundle returns the bundle in force.
-func (h *Holder) Bundle() *Bundle { return h.current.Load() }
-
-// Rotate puts the next generation in force; answers as Bundle.Rotate. What the
-// program loads after a restart is its own affair: a gate whose bundle is older
-// than what the store has seen refuses with POLICY_STALE.
-func (h *Holder) Rotate(envelope []byte) error {
-	for {
-		old := h.current.Load()
-		next, err := old.Rotate(envelope)
-		if err != nil {
-			return err
-		}
-		if h.current.CompareAndSwap(old, next) {
-			return nil
-		}
-	}
 }
 
 func unauthenticated(field, format string, args ...any) error {
