@@ -5,7 +5,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -123,15 +122,15 @@ func killOnce(t *testing.T, path string, round, acks int, more time.Duration) (o
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	sc := bufio.NewScanner(stdout)
+	lines := bufio.NewReader(stdout)
 	read := func() bool {
-		if !sc.Scan() {
-			return false
+		line, err := lines.ReadString('\n')
+		if err != nil {
+			return false // without its end, a line was not acknowledged
 		}
 		var w, n int
-		// A line that the kill cut short was not acknowledged.
-		if _, err := fmt.Sscanf(sc.Text()+"\n", "%d %d\n", &w, &n); err != nil || w >= killWriters {
-			return false
+		if _, err := fmt.Sscanf(line, "%d %d\n", &w, &n); err != nil || w >= killWriters {
+			t.Fatalf("round %d: the child said %q", round, line)
 		}
 		out = append(out, [2]int{w, n})
 		return true
@@ -146,11 +145,7 @@ func killOnce(t *testing.T, path string, round, acks int, more time.Duration) (o
 	defer timer.Stop()
 	for read() {
 	}
-	io.Copy(io.Discard, stdout)
 	cmd.Wait()
-	if n := len(out); n > 0 && !strings.HasSuffix(sc.Text(), strconv.Itoa(out[n-1][1])) {
-		out = out[:n-1]
-	}
 	return out
 }
 
