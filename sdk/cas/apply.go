@@ -1,6 +1,7 @@
 package cas
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -106,51 +107,81 @@ func (t *try) once(ctx context.Context, base *known, guess bool) (out sdk.Outcom
 		out, err := d.Outcome()
 		return out, true, err
 	}
-	if base != nil && !base.head.Marked {
+	if base != nil && base.head.fenced() && !base.head.Marked {
 		if err := t.mark(ctx); err != nil {
 			return sdk.Outcome{}, true, t.unsent(err)
 		}
 	}
-	next, err := t.build(ctx, base, &d)
+	next, w, err := t.build(ctx, base, &d)
 	if err != nil {
 		return sdk.Outcome{}, true, t.unsent(err)
 	}
-	return t.swap(ctx, base, next, &d)
+	return t.swap(ctx, base, next, w, &d)
+}
+
+// wire is a head as it is written.
+type wire struct {
+	state, content []byte
 }
 
 // build writes the parts and returns the next head, which refers to them.
-func (t *try) build(ctx context.Context, base *known, d *sdk.Decision) (*head, error) {
+func (t *try) build(ctx context.Context, base *known, d *sdk.Decision) (*head, wire, error) {
 	s, m := t.store, t.mutation
 	next := &head{Schema: headSchema, Resource: string(m.Resource), Values: map[string]content{}}
 	var sequence uint64
 	if base != nil {
 		next = base.head.clone()
-		next.Marked = true
-		sequence, _ = base.head.sequence() // parseHead has checked it
+		next.Schema, next.Resource = headSchema, string(m.Resource)
+		next.Marked = base.head.fenced()
+		sequence, _ = base.head.sequence() // parseHead has checked it; 0 where nobody has fenced yet
 	}
 	next.Sequence, next.Nonce, next.Fence = decimal(sequence+1), t.nonce, fenceOf(d.Next)
 	st := &staging{names: t.names, sequence: sequence, nonce: t.nonce}
 	result, err := s.stage(ctx, st, m.Result)
 	if err != nil {
-		return nil, err
+		return nil, wire{}, err
 	}
 	next.Recent = append(next.Recent, receiptOf(d.Receipt, result))
 	for _, e := range m.Effects {
 		if err := t.effect(ctx, next, st, e); err != nil {
-			return nil, err
+			return nil, wire{}, err
 		}
 	}
 	if len(next.Recent) > maxRecent {
 		if err := s.seal(ctx, next, st); err != nil {
-			return nil, err
+			return nil, wire{}, err
 		}
 	}
-	return next, nil
+	w, err := s.encode(ctx, next, st)
+	return next, w, err
+}
+
+// encode turns a head into what is written.
+func (s *Store) encode(ctx context.Context, h *head, st *staging) (wire, error) {
+	if s.together != nil {
+		return s.split(ctx, h, st)
+	}
+	body, err := json.Marshal(h)
+	if err != nil {
+		return wire{}, sdk.Errorf(sdk.NotApplied, "head", "%w", err)
+	}
+	if len(body) > s.maxHead {
+		return wire{}, sdk.Errorf(sdk.TooLarge, "resource", "its head would have %d bytes, above %d: too many keys in one resource", len(body), s.maxHead)
+	}
+	return wire{state: body}, nil
+}
+
+// putHead swaps the head.
+func (s *Store) putHead(ctx context.Context, n names, r sdk.ResourceID, w wire, version string) (bool, string, error) {
+	if s.together != nil {
+		return s.together.PutHead(ctx, r, w.state, w.content, version)
+	}
+	return s.objects.PutIf(ctx, n.head(), w.state, version)
 }
 
 // stage keeps small content inline and writes large content into a part.
 func (s *Store) stage(ctx context.Context, st *staging, b []byte) (content, error) {
-	if len(b) <= InlineBytes {
+	if len(b) <= s.inline {
 		return content{Inline: append([]byte(nil), b...)}, nil
 	}
 	p := partOf(st.next(), b)
@@ -163,12 +194,17 @@ func (t *try) effect(ctx context.Context, h *head, st *staging, e sdk.Effect) er
 	switch e.Kind {
 	case sdk.KindPut:
 		key, value, _ := sdk.ParsePut(e.Body)
+		if t.store.together != nil && key == t.store.adapter.ContentKey {
+			h.Values[key] = content{Inline: bytes.Clone(value)}
+			return nil
+		}
 		c, err := t.store.stage(ctx, st, value)
-		h.Values[key] = c
+		h.Values[key], h.dirty = c, true
 		return err
 	case sdk.KindDelete:
 		key, _ := sdk.ParseDelete(e.Body)
 		delete(h.Values, key)
+		h.dirty = h.dirty || key != t.store.adapter.ContentKey
 	case sdk.KindResolve:
 		key, _ := sdk.ParseResolve(e.Body)
 		name := t.names.quarantine(key)
@@ -184,21 +220,14 @@ func (t *try) effect(ctx context.Context, h *head, st *staging, e sdk.Effect) er
 		if h.Resolved == nil {
 			h.Resolved = map[string]string{}
 		}
-		h.Resolved[name] = string(t.mutation.Operation)
+		h.Resolved[name], h.dirty = string(t.mutation.Operation), true
 	}
 	return nil
 }
 
 // swap sends the head, and settles an answer that was lost.
-func (t *try) swap(ctx context.Context, base *known, next *head, d *sdk.Decision) (out sdk.Outcome, done bool, err error) {
+func (t *try) swap(ctx context.Context, base *known, next *head, w wire, d *sdk.Decision) (out sdk.Outcome, done bool, err error) {
 	s, m := t.store, t.mutation
-	body, err := json.Marshal(next)
-	if err != nil {
-		return sdk.Outcome{}, true, sdk.Errorf(sdk.NotApplied, "head", "%w", err)
-	}
-	if len(body) > s.maxHead {
-		return sdk.Outcome{}, true, sdk.Errorf(sdk.TooLarge, "resource", "its head would have %d bytes, above %d: too many keys in one resource", len(body), s.maxHead)
-	}
 	if err := ctx.Err(); err != nil {
 		return sdk.Outcome{}, true, sdk.Errorf(sdk.NotApplied, "", "the head was not replaced: %w", err)
 	}
@@ -206,7 +235,7 @@ func (t *try) swap(ctx context.Context, base *known, next *head, d *sdk.Decision
 	if base != nil {
 		version = base.version
 	}
-	swapped, now, err := s.objects.PutIf(ctx, t.names.head(), body, version)
+	swapped, now, err := s.putHead(ctx, t.names, m.Resource, w, version)
 	switch {
 	case err != nil && sdk.WriteCode(err) != sdk.MutationUnknown:
 		s.heads.drop(string(m.Resource))
@@ -217,7 +246,7 @@ func (t *try) swap(ctx context.Context, base *known, next *head, d *sdk.Decision
 	case !swapped:
 		return sdk.Outcome{}, false, nil
 	}
-	s.heads.put(string(m.Resource), &known{next, d.Next, now})
+	s.keep(m.Resource, &known{next, d.Next, now})
 	return t.accepted(ctx, next.Marked, d)
 }
 

@@ -190,7 +190,7 @@ func (s *Store) seal(ctx context.Context, h *head, st *staging) error {
 		return err
 	}
 	s.directories.put(p.Name, next)
-	h.Archive, h.Recent = p, slices.Clone(left)
+	h.Archive, h.Recent, h.dirty = p, slices.Clone(left), true
 	return nil
 }
 

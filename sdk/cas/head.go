@@ -37,6 +37,12 @@ type head struct {
 	Archive  *part              `json:"archive,omitzero"`
 	Values   map[string]content `json:"values"`
 	Resolved map[string]string  `json:"resolved,omitempty"` // quarantine object to operation
+
+	// Of a head that lies beside a value, see split.go.
+	Rest    *part   `json:"rest,omitzero"`
+	Content *beside `json:"content,omitzero"`
+	inRest  int     // how many of Recent are in Rest
+	dirty   bool    // Rest has to be written anew
 }
 
 type fence struct {
@@ -170,6 +176,9 @@ func (r *receipt) receipt(id sdk.ResourceID) (*sdk.Receipt, error) {
 	}
 	return out, nil
 }
+
+// fenced is false for an object that nobody has fenced yet.
+func (h *head) fenced() bool { return h.Nonce != "" }
 
 // clone copies what a new head changes.
 func (h *head) clone() *head {
