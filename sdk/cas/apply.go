@@ -42,6 +42,11 @@ func (s *Store) apply(ctx context.Context, a sdk.Admission) (sdk.Outcome, error)
 			return out, err
 		}
 		guess = false
+		if base == nil {
+			if t.refused++; t.refused > maxRefused {
+				return sdk.Outcome{}, sdk.Errorf(sdk.Unsuitable, "head", "%d times the store refused to create it since it is there, and said that it is not: it is deleted and kept at once, or reads are not of what writes see", t.refused)
+			}
+		}
 		if t.lost++; t.lost > 2 && !pause(ctx, wait) {
 			return sdk.Outcome{}, sdk.Errorf(sdk.NotApplied, "head", "other writers were faster until the context ended; nothing was applied: %w", ctx.Err())
 		}
@@ -59,6 +64,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// maxRefused is how often creating a head may lose to one that then is not there.
+const maxRefused = 10
+
 // try is one Apply.
 type try struct {
 	store     *Store
@@ -67,6 +75,7 @@ type try struct {
 	mutation  *sdk.Mutation
 	nonce     string
 	lost      int // swaps that others won
+	refused   int // of these, without a head before
 }
 
 // unsent is the error of a read before anything was sent that could change a
