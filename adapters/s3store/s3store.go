@@ -61,6 +61,23 @@ func Open(ctx context.Context, dsn string, opts sdk.OpenOptions) (sdk.FencedStor
 	if err != nil {
 		return nil, err
 	}
+	client, err := d.client(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	o := &Options{OpenOptions: opts, Environment: d.environment, Layout: d.layout, Objects: d.objects, ContentType: d.contentType, Unique: d.unique, Dialled: true}
+	if d.endpoint != "" {
+		o.Backend = "S3 at " + d.host
+	}
+	s, err := New(ctx, client, d.bucket, d.prefix, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// client is the one that a DSN asks for.
+func (d *dsn) client(ctx context.Context, opts sdk.OpenOptions) (*s3.Client, error) {
 	httpClient := awshttp.NewBuildableClient()
 	if opts.Dial != nil {
 		httpClient = httpClient.WithTransportOptions(func(t *http.Transport) { t.DialContext = opts.Dial })
@@ -73,21 +90,12 @@ func Open(ctx context.Context, dsn string, opts sdk.OpenOptions) (sdk.FencedStor
 	if err != nil {
 		return nil, sdk.Errorf(sdk.NotApplied, "S3", "the SDK's configuration cannot be loaded: %w", err)
 	}
-	client := s3.NewFromConfig(cfg, func(o *s3.Options) {
+	return s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.UsePathStyle = d.pathStyle
 		if d.endpoint != "" {
 			o.BaseEndpoint = &d.endpoint
 		}
-	})
-	o := &Options{OpenOptions: opts, Environment: d.environment, Layout: d.layout, Objects: d.objects, ContentType: d.contentType, Unique: d.unique, Dialled: true}
-	if d.endpoint != "" {
-		o.Backend = "S3 at " + d.host
-	}
-	s, err := New(ctx, client, d.bucket, d.prefix, o)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	}), nil
 }
 
 // New opens the store under a prefix of a bucket with a client that the team

@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/fencedstore/fencedstore/sdk"
 	"github.com/go-json-experiment/json"
@@ -69,6 +70,15 @@ func (s *Store) split(ctx context.Context, h *head, st *staging) (wire, error) {
 	return w, nil
 }
 
+// deflaters are large, and used again.
+var deflaters = sync.Pool{New: func() any {
+	z, err := flate.NewWriter(nil, flate.BestCompression)
+	if err != nil {
+		panic(err) // the level is one of the package's own
+	}
+	return z
+}}
+
 // short is the head without what lies in its rest or beside it.
 func (s *Store) short(h *head) ([]byte, error) {
 	c := *h
@@ -79,10 +89,9 @@ func (s *Store) short(h *head) ([]byte, error) {
 		return nil, sdk.Errorf(sdk.NotApplied, "head", "%w", err)
 	}
 	var out bytes.Buffer
-	z, err := flate.NewWriter(&out, flate.BestCompression)
-	if err != nil {
-		return nil, sdk.Errorf(sdk.NotApplied, "head", "%w", err)
-	}
+	z := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(z)
+	z.Reset(&out)
 	z.Write(b) // into memory
 	z.Close()
 	return out.Bytes(), nil
