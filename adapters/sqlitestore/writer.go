@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -331,15 +332,22 @@ func (s *Store) rollbackRest() {
 	s.stmts.rollback.Exec() // an error says that there was none
 }
 
-// runHook calls the team's function; what it panics with becomes an error, since
-// other mutations live from this goroutine.
+// runHook calls the team's function on a goroutine of its own: other mutations
+// live from the writer's, which must outlast a panic and a runtime.Goexit.
 func (s *Store) runHook(j *job, tx *sql.Tx) (result []byte, err error) {
-	defer s.guard.set(free)
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the function panicked: %v\n%s", p, debug.Stack())
-		}
-	}()
 	s.guard.set(hooked)
-	return j.mutation.Hook(j.ctx, tx)
+	defer s.guard.set(free)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = errors.New("the function ended its goroutine") // unless it returns
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("the function panicked: %v\n%s", p, debug.Stack())
+			}
+		}()
+		result, err = j.mutation.Hook(j.ctx, tx)
+	}()
+	<-done
+	return result, err
 }
