@@ -2,6 +2,7 @@ package sqlitestore_test
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"testing"
 
@@ -16,4 +17,27 @@ func TestHookEndsItsGoroutine(t *testing.T) {
 	m.Hook = func(context.Context, any) ([]byte, error) { runtime.Goexit(); return nil, nil }
 	apply(t, s, m, sdk.NotApplied)
 	apply(t, s, mutation(1, 1, "op-1"), sdk.Accepted)
+}
+
+// A hook that writes through the store that is waiting for it would wait for
+// itself.
+func TestHookCallsTheStore(t *testing.T) {
+	s := open(t, tempFile(t), sdk.OpenOptions{})
+	m := mutation(1, 1, "op-1")
+	m.Hook = func(ctx context.Context, _ any) ([]byte, error) {
+		other := mutation(1, 1, "op-2")
+		other.Resource = "another"
+		_, err := s.Apply(context.WithoutCancel(ctx), admit(other))
+		if !errors.Is(err, sdk.ErrInvalid) {
+			t.Errorf("Apply inside a hook: %v; want INVALID", err)
+		}
+		if err := s.Probe(context.WithoutCancel(ctx)); !errors.Is(err, sdk.ErrInvalid) {
+			t.Errorf("Probe inside a hook: %v; want INVALID", err)
+		}
+		if _, err := s.Inspect(ctx, resource); err != nil {
+			t.Errorf("Inspect inside a hook: %v", err)
+		}
+		return nil, nil
+	}
+	apply(t, s, m, sdk.Accepted)
 }

@@ -50,6 +50,9 @@ func refused(err error) answer { return answer{sdk.Refusal(err), err} }
 // submit hands a job to the writer and waits for its answer or the context.
 func (s *Store) submit(ctx context.Context, j *job) answer {
 	j.ctx, j.reply = ctx, make(chan answer, 1)
+	if ctx.Value(inHook{s.path}) != nil {
+		return refused(sdk.Errorf(sdk.Invalid, "hook", "it calls the store whose transaction it runs in, which would wait for itself; write through its tx, and to other resources after it"))
+	}
 	if err := ctx.Err(); err != nil {
 		return refused(classify(deciding, err))
 	}
@@ -332,6 +335,9 @@ func (s *Store) rollbackRest() {
 	s.stmts.rollback.Exec() // an error says that there was none
 }
 
+// inHook is the key in the context of a hook that holds the file's write lock.
+type inHook struct{ path string }
+
 // runHook calls the team's function on a goroutine of its own: other mutations
 // live from the writer's, which must outlast a panic and a runtime.Goexit.
 func (s *Store) runHook(j *job, tx *sql.Tx) (result []byte, err error) {
@@ -346,7 +352,7 @@ func (s *Store) runHook(j *job, tx *sql.Tx) (result []byte, err error) {
 				err = fmt.Errorf("the function panicked: %v\n%s", p, debug.Stack())
 			}
 		}()
-		result, err = j.mutation.Hook(j.ctx, tx)
+		result, err = j.mutation.Hook(context.WithValue(j.ctx, inHook{s.path}, true), tx)
 	}()
 	<-done
 	return result, err
