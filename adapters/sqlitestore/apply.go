@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"errors"
 
 	"github.com/fencedstore/fencedstore/sdk"
 	lib "modernc.org/sqlite/lib"
@@ -72,15 +71,14 @@ func (s *Store) decideHook(j *job, tx *sql.Tx) error {
 		if err != nil {
 			return sdk.Errorf(sdk.NotApplied, "hook", "it failed, nothing was applied: %w", err)
 		}
+		if s.guard.lost.Load() {
+			return sdk.Errorf(sdk.NotApplied, "hook", "the transaction ended in it, by a statement of its own or an error that it passed over; nothing was applied")
+		}
 		if len(result) > sdk.MaxResultBytes {
 			return sdk.Errorf(sdk.TooLarge, "result", "%d bytes; a receipt keeps up to %d", len(result), sdk.MaxResultBytes)
 		}
 		j.decision.Receipt.Result = append([]byte(nil), result...)
-		if err := s.record(j, in); errors.Is(err, sql.ErrTxDone) {
-			return sdk.Errorf(sdk.NotApplied, "hook", "it ended the transaction itself; leave that to the store")
-		} else {
-			return err
-		}
+		return s.record(j, in)
 	case sdk.Quarantined:
 		return classify(deciding, s.quarantine(j.mutation, in))
 	}

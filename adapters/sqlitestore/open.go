@@ -157,6 +157,9 @@ func (s *Store) open(ctx context.Context, d dsn, base string) (err error) {
 		return err
 	}
 	err = s.conn.Raw(func(dc any) error {
+		hooks := dc.(sqlite.HookRegisterer)
+		hooks.RegisterCommitHook(s.guard.onCommit)
+		hooks.RegisterRollbackHook(s.guard.onRollback)
 		return dc.(sqlite.AuthorizerRegisterer).RegisterAuthorizer(s.guard.authorize)
 	})
 	if err != nil {

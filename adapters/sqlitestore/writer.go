@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -123,8 +124,9 @@ func (s *Store) gather(first *job) (batch []*job, hook *job) {
 	return batch, nil
 }
 
-// together runs a batch in one transaction. When a caller leaves before COMMIT
-// the transaction is rolled back and run again without it.
+// together runs a batch in one transaction. When a caller leaves before COMMIT,
+// or the transaction ends with a mutation, it is rolled back and run again
+// without that one.
 func (s *Store) together(batch []*job) {
 	for len(batch) > 0 {
 		batch = live(batch)
@@ -139,15 +141,14 @@ func (s *Store) together(batch []*job) {
 			// The transaction itself is the savepoint of a mutation that is alone.
 			if j := batch[0]; s.judgeOne(j) != nil {
 				s.rollback()
-				if j.state.CompareAndSwap(waiting, committed) {
-					j.reply <- refused(j.failure)
-				}
+				j.refuse()
 				return
 			}
-		} else {
-			for _, j := range batch {
-				s.one(j)
-			}
+		} else if i := slices.IndexFunc(batch, s.breaks); i >= 0 {
+			s.rollback()
+			batch[i].refuse()
+			batch = slices.Delete(batch, i, i+1)
+			continue
 		}
 		if again := seal(batch); len(again) < len(batch) {
 			s.rollback()
@@ -206,6 +207,7 @@ func (s *Store) begin(batch []*job) error {
 	for {
 		_, err := s.stmts.begin.Exec()
 		if !busy(err) {
+			s.guard.begun()
 			return classify(deciding, err)
 		}
 		select {
@@ -224,6 +226,9 @@ func (s *Store) begin(batch []*job) error {
 }
 
 func (s *Store) rollback() {
+	if s.guard.lost.Load() {
+		return // SQLite has done it
+	}
 	if _, err := s.stmts.rollback.Exec(); err != nil {
 		s.opts.Log().Warn("rollback failed", "file", s.path, "err", err)
 	}
@@ -231,10 +236,13 @@ func (s *Store) rollback() {
 
 // commit ends the transaction and answers every job in it.
 func (s *Store) commit(batch []*job) {
-	_, err := s.stmts.commit.Exec()
-	for busy(err) { // a reader in another process may hold COMMIT up; it writes nothing then
-		_, err = s.stmts.commit.Exec()
-	}
+	err := s.guard.commit(func() error {
+		_, err := s.stmts.commit.Exec()
+		for busy(err) { // a reader in another process may hold COMMIT up; it writes nothing then
+			_, err = s.stmts.commit.Exec()
+		}
+		return err
+	})
 	if err != nil {
 		s.rollback()
 		s.opts.Log().Error("commit failed", "file", s.path, "mutations", len(batch), "err", err)
@@ -271,19 +279,27 @@ func (s *Store) judgeOne(j *job) error {
 	return j.failure
 }
 
-// one judges and writes one mutation of several, under its own savepoint.
-func (s *Store) one(j *job) {
-	if _, err := s.stmts.save.Exec(); err != nil {
-		j.failure = classify(deciding, err)
-		return
+// breaks judges and writes one mutation of several, under its own savepoint. It
+// reports whether the transaction ended with it, or has to.
+func (s *Store) breaks(j *job) bool {
+	j.failure = nil
+	_, err := s.stmts.save.Exec()
+	if err == nil && s.judgeOne(j) != nil && !s.guard.lost.Load() {
+		_, err = s.stmts.undo.Exec()
 	}
-	if s.judgeOne(j) != nil {
-		if _, err := s.stmts.undo.Exec(); err != nil {
-			s.opts.Log().Warn("rollback to savepoint failed", "file", s.path, "err", err)
-		}
+	if err == nil && !s.guard.lost.Load() {
+		_, err = s.stmts.free.Exec()
 	}
-	if _, err := s.stmts.free.Exec(); err != nil && j.failure == nil {
+	if j.failure == nil {
 		j.failure = classify(deciding, err)
+	}
+	return err != nil || s.guard.lost.Load()
+}
+
+// refuse answers a job that has a failure, unless its caller has left.
+func (j *job) refuse() {
+	if j.state.CompareAndSwap(waiting, committed) {
+		j.reply <- refused(j.failure)
 	}
 }
 
@@ -301,12 +317,10 @@ func (s *Store) alone(j *job) {
 	if j.failure = s.decideHook(j, tx); j.failure != nil || len(seal(batch)) == 0 {
 		tx.Rollback()
 		s.rollbackRest()
-		if j.state.CompareAndSwap(waiting, committed) {
-			j.reply <- refused(j.failure)
-		}
+		j.refuse()
 		return
 	}
-	err = tx.Commit()
+	err = s.guard.commit(tx.Commit)
 	if err != nil {
 		s.rollbackRest()
 	}
@@ -317,6 +331,7 @@ func (s *Store) beginTx(j *job) (*sql.Tx, error) {
 	for {
 		tx, err := s.conn.BeginTx(context.WithoutCancel(j.ctx), nil)
 		if !busy(err) {
+			s.guard.begun()
 			return tx, classify(deciding, err)
 		}
 		select {
