@@ -47,9 +47,16 @@ func (s *Store) decide(j *job) error {
 	}
 	switch j.decision.Code {
 	case sdk.Accepted:
+		native := false
 		for _, e := range j.mutation.Effects {
+			native = native || e.Kind == KindExec
 			if err := s.effect(j.mutation, e); err != nil {
 				return err
+			}
+		}
+		if native {
+			if err := s.constraints(); err != nil {
+				return classify(effecting, err)
 			}
 		}
 		return s.record(j, plain)
@@ -73,6 +80,9 @@ func (s *Store) decideHook(j *job, tx *sql.Tx) error {
 		}
 		if s.guard.lost.Load() {
 			return sdk.Errorf(sdk.NotApplied, "hook", "the transaction ended in it, by a statement of its own or an error that it passed over; nothing was applied")
+		}
+		if err := s.constraints(); err != nil {
+			return sdk.Errorf(sdk.NotApplied, "hook", "nothing was applied: %w", err)
 		}
 		if len(result) > sdk.MaxResultBytes {
 			return sdk.Errorf(sdk.TooLarge, "result", "%d bytes; a receipt keeps up to %d", len(result), sdk.MaxResultBytes)

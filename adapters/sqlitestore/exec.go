@@ -244,6 +244,18 @@ func (s *Store) exec(e sdk.Effect) error {
 	return classify(effecting, err)
 }
 
+// constraints refuses a mutation that leaves a deferred foreign key broken: left
+// to COMMIT it would take the whole transaction with it.
+func (s *Store) constraints() error {
+	return s.conn.Raw(func(dc any) error {
+		broken, _, err := dc.(sqlite.DBStatus).Status(sqlite.DBStatusDeferredFKs, false)
+		if err == nil && broken != 0 {
+			err = sdk.Errorf(sdk.Invalid, "foreign key", "a deferred constraint of the team's own tables is broken at the end of the mutation")
+		}
+		return err
+	})
+}
+
 // guard is SQLite's authorizer on the connection that writes: asked for every
 // table, trigger and view while a statement is compiled, after all names are
 // resolved. It also knows of the open transaction whether it is still the one

@@ -133,6 +133,7 @@ func TestNeighboursOfAFailure(t *testing.T) {
 		{"a constraint", exec("INSERT INTO account VALUES (1, 1, '')"), sdk.Invalid},
 		{"OR ROLLBACK", exec("INSERT OR ROLLBACK INTO account VALUES (1, 1, '')"), sdk.Invalid},
 		{"a trigger's RAISE(ROLLBACK)", exec("INSERT INTO backout VALUES (1)"), sdk.Invalid},
+		{"a deferred foreign key", exec("INSERT INTO child VALUES (7)"), sdk.Invalid},
 		{"a full disk", sdk.Put("k", make([]byte, 4<<20)), sdk.NotApplied},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -160,4 +161,21 @@ func TestNeighboursOfAFailure(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A deferred constraint is judged before COMMIT, where it would be unknown.
+func TestDeferredConstraintAlone(t *testing.T) {
+	s, db := withTables(t)
+	if _, err := db.Exec("CREATE TABLE child (id REFERENCES account (id) DEFERRABLE INITIALLY DEFERRED)"); err != nil {
+		t.Fatal(err)
+	}
+	apply(t, s, mutation(1, 1, "op-1", raw("INSERT INTO child VALUES (7)")), sdk.Invalid)
+	m := mutation(1, 1, "op-1")
+	m.Hook = func(_ context.Context, tx any) ([]byte, error) {
+		_, err := tx.(*sql.Tx).Exec("INSERT INTO child VALUES (7)")
+		return nil, err
+	}
+	apply(t, s, m, sdk.NotApplied)
+	// Within one mutation it may be broken and made good.
+	apply(t, s, mutation(1, 1, "op-2", raw("INSERT INTO child VALUES (7)"), raw("INSERT INTO account VALUES (7, 1, '')")), sdk.Accepted)
 }
