@@ -50,7 +50,7 @@ func (s *Store) decide(j *job) error {
 		native := false
 		for _, e := range j.mutation.Effects {
 			native = native || e.Kind == KindExec
-			if err := s.effect(j.mutation, e); err != nil {
+			if err := s.effect(j.ctx, j.mutation, e); err != nil {
 				return err
 			}
 		}
@@ -166,7 +166,7 @@ func (s *Store) quarantine(m *sdk.Mutation, in scope) error {
 }
 
 // effect applies one effect on the writer's connection.
-func (s *Store) effect(m *sdk.Mutation, e sdk.Effect) error {
+func (s *Store) effect(ctx context.Context, m *sdk.Mutation, e sdk.Effect) error {
 	r := string(m.Resource)
 	var err error
 	switch e.Kind { // the forms were checked by Mutation.Validate
@@ -180,7 +180,7 @@ func (s *Store) effect(m *sdk.Mutation, e sdk.Effect) error {
 		k, _ := sdk.ParseResolve(e.Body)
 		_, err = s.stmts.resolve.Exec(string(m.Operation), s.namespace, r, int64(k.Fence), int64(k.Segment), string(k.Operation), k.Payload[:])
 	case KindExec:
-		return s.exec(e)
+		return s.exec(ctx, e)
 	}
 	return classify(deciding, err)
 }

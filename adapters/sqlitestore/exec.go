@@ -232,15 +232,16 @@ func (s *Store) checkEffect(r sdk.ResourceID, e sdk.Effect) error {
 	return s.opts.CheckScope(r, e)
 }
 
-// exec runs a native effect on the writer's connection, under the guard.
-func (s *Store) exec(e sdk.Effect) error {
+// exec runs a native effect on the writer's connection, under the guard. The
+// caller's context ends it, and with it the transaction.
+func (s *Store) exec(ctx context.Context, e sdk.Effect) error {
 	query, args, err := ParseExec(e.Body)
 	if err != nil {
 		return err
 	}
 	s.guard.set(native)
 	defer s.guard.set(free)
-	_, err = s.conn.ExecContext(context.Background(), query, args...)
+	_, err = s.conn.ExecContext(ctx, query, args...)
 	return classify(effecting, err)
 }
 

@@ -7,6 +7,7 @@ import (
 	"runtime"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/fencedstore/fencedstore/adapters/sqlitestore"
 	"github.com/fencedstore/fencedstore/sdk"
@@ -178,4 +179,37 @@ func TestDeferredConstraintAlone(t *testing.T) {
 	apply(t, s, m, sdk.NotApplied)
 	// Within one mutation it may be broken and made good.
 	apply(t, s, mutation(1, 1, "op-2", raw("INSERT INTO child VALUES (7)"), raw("INSERT INTO account VALUES (7, 1, '')")), sdk.Accepted)
+}
+
+// F12, O4: a statement that never ends goes with its caller, and holds no other
+// resource up for longer.
+func TestEndlessStatement(t *testing.T) {
+	s, _ := withTables(t)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	endless := mutation(1, 1, "op", raw("WITH RECURSIVE n (x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) INSERT INTO audit SELECT count(*) FROM n"))
+	if out, err := s.Apply(ctx, admit(endless)); out.Code != sdk.NotApplied {
+		t.Errorf("got %v, %v; want NOT_APPLIED", out.Code, err)
+	}
+	other := mutation(1, 1, "op")
+	other.Resource = "another"
+	apply(t, s, other, sdk.Accepted)
+}
+
+// Rows that a hook leaves open do not keep its transaction from committing.
+func TestHookLeavesRowsOpen(t *testing.T) {
+	s, db := withTables(t)
+	m := mutation(1, 1, "op-1")
+	m.Hook = func(ctx context.Context, tx any) ([]byte, error) {
+		rows, err := tx.(*sql.Tx).QueryContext(ctx, "INSERT INTO audit VALUES (1), (2), (3) RETURNING id")
+		if err == nil {
+			rows.Next()
+		}
+		return nil, err
+	}
+	apply(t, s, m, sdk.Accepted)
+	var n int
+	if err := db.QueryRow("SELECT count(*) FROM audit").Scan(&n); err != nil || n != 3 {
+		t.Errorf("%d rows, %v; want 3", n, err)
+	}
 }
