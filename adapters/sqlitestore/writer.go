@@ -204,6 +204,9 @@ func fail(batch []*job, err error) {
 // begin takes the file's write lock, however long another process holds it, as
 // long as somebody waits for it.
 func (s *Store) begin(batch []*job) error {
+	if err := s.inPlace(); err != nil {
+		return err
+	}
 	for {
 		_, err := s.stmts.begin.Exec()
 		if !busy(err) {
@@ -328,6 +331,9 @@ func (s *Store) alone(j *job) {
 }
 
 func (s *Store) beginTx(j *job) (*sql.Tx, error) {
+	if err := s.inPlace(); err != nil {
+		return nil, err
+	}
 	for {
 		tx, err := s.conn.BeginTx(context.WithoutCancel(j.ctx), nil)
 		if !busy(err) {
