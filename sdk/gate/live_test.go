@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fencedstore/fencedstore/sdk"
@@ -137,4 +138,36 @@ func TestCallerIdentity(t *testing.T) {
 	mustApply(t, failing, req, sdk.OwnerMismatch)
 	empty := w.gate(t, "", &gate.Options{Caller: gate.FixedCaller("")})
 	mustApply(t, empty, req, sdk.OwnerMismatch)
+}
+
+// A5: Apply's context ends with the proof, however long the gate's own look at
+// the resource took before it.
+func TestProofRunsOutBeforeTheSend(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		look time.Duration
+		want sdk.Code
+	}{
+		{"a slow look", 4 * time.Second, sdk.Accepted},
+		{"a look that outlasts the proof", 7 * time.Second, sdk.NotHeld},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.store.inspect = func(ctx context.Context, r sdk.ResourceID) (sdk.FenceState, error) {
+					<-time.After(tc.look)
+					return w.store.FencedStore.Inspect(ctx, r)
+				}
+				end := time.Now().Add(gatetest.ProofLife + time.Second) // with the skew
+				w.store.apply = func(ctx context.Context, a sdk.Admission) (sdk.Outcome, error) {
+					if deadline, ok := ctx.Deadline(); !ok || deadline.After(end) {
+						t.Errorf("Apply may take until %v after the proof ran out", deadline.Sub(end))
+					}
+					return w.store.FencedStore.Apply(ctx, a)
+				}
+				l := w.acquire(t, "a")
+				mustApply(t, w.gate(t, "a", nil), l.Request(1, "op", put("x")), tc.want)
+			})
+		})
+	}
 }
