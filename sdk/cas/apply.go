@@ -88,10 +88,7 @@ func (t *try) once(ctx context.Context, base *known, guess bool) (out sdk.Outcom
 	}
 	prior, err := s.receiptOf(ctx, base, m.Resource, m.Operation)
 	if err != nil {
-		if guess {
-			return sdk.Outcome{}, false, nil
-		}
-		return sdk.Outcome{}, true, t.unsent(err)
+		return t.failed(ctx, base, guess, err)
 	}
 	d := sdk.Decide(state, prior, t.admission)
 	if d.Code != sdk.Accepted {
@@ -113,9 +110,24 @@ func (t *try) once(ctx context.Context, base *known, guess bool) (out sdk.Outcom
 	}
 	next, err := t.build(ctx, base, &d)
 	if err != nil {
-		return sdk.Outcome{}, true, t.unsent(err)
+		return t.failed(ctx, base, guess, err)
 	}
 	return t.swap(ctx, base, next, &d)
+}
+
+// failed says what an error means that came while base's parts were read or new
+// ones written. A base that is not the head any more tells nothing: its parts
+// may have been cleaned up.
+func (t *try) failed(ctx context.Context, base *known, guess bool, err error) (sdk.Outcome, bool, error) {
+	if !guess && base != nil && sdk.CodeOf(err) == sdk.Unsuitable {
+		k, ferr := t.store.fresh(ctx, t.mutation.Resource)
+		guess = ferr == nil && k != nil && k.head.Nonce != base.head.Nonce
+	}
+	if guess {
+		t.nonce = newNonce() // names of parts are not used again
+		return sdk.Outcome{}, false, nil
+	}
+	return sdk.Outcome{}, true, t.unsent(err)
 }
 
 // build writes the parts and returns the next head, which refers to them.

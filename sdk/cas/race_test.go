@@ -1,0 +1,70 @@
+package cas_test
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/fencedstore/fencedstore/sdk"
+)
+
+// fill applies segments 1 to n under fence 1, so that the next one seals.
+func fill(t *testing.T, s sdk.FencedStore) (n int) {
+	t.Helper()
+	for n = 1; n <= 81; n++ {
+		apply(t, s, mutation(1, n, "op-"+strconv.Itoa(n)), sdk.Accepted)
+	}
+	return n - 1
+}
+
+// A handle that remembers an old head, of which CleanUp has removed the archive,
+// is judged by the head that there is.
+func TestOldHeadWasCleanedUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		fence   sdk.Token
+		segment int
+		want    sdk.Code
+	}{
+		"stale":    {1, 82, sdk.StaleOwner},
+		"takeover": {9, 1, sdk.Accepted},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBucket()
+			s, other := open(t, b), open(t, b)
+			fill(t, s)
+			apply(t, other, mutation(5, 1, "takes over and seals"), sdk.Accepted)
+			if n, err := other.CleanUp(t.Context(), resource, b); err != nil || n == 0 {
+				t.Fatalf("%d parts removed, %v", n, err)
+			}
+			apply(t, s, mutation(c.fence, c.segment, "op"), c.want)
+		})
+	}
+}
+
+// The head moves on and its old parts are removed between this writer's look at
+// the head and at its archive. That is no damage.
+func TestHeadMovesOnWhileTheArchiveIsRead(t *testing.T) {
+	for _, op := range []string{"op-1", "new"} {
+		t.Run(op, func(t *testing.T) {
+			b := newBucket()
+			s, other := open(t, b), open(t, b)
+			n := fill(t, s)
+			fresh := open(t, b)
+			b.got = func(name string) {
+				if !strings.Contains(name, "/head/") {
+					return
+				}
+				b.got = nil
+				apply(t, other, mutation(1, n+1, "seals"), sdk.Accepted)
+				if n, err := other.CleanUp(t.Context(), resource, b); err != nil || n == 0 {
+					t.Errorf("%d parts removed, %v", n, err)
+				}
+			}
+			want := sdk.Accepted
+			if op != "new" {
+				want = sdk.AlreadyApplied
+			}
+			apply(t, fresh, mutation(9, 1, op), want)
+		})
+	}
+}
