@@ -91,10 +91,17 @@ func (t *try) once(ctx context.Context, base *known, guess bool) (out sdk.Outcom
 		return t.failed(ctx, base, guess, err)
 	}
 	d := sdk.Decide(state, prior, t.admission)
-	if d.Code != sdk.Accepted {
-		if guess {
-			return sdk.Outcome{}, false, nil
+	if d.Code != sdk.Accepted && guess {
+		return sdk.Outcome{}, false, nil
+	}
+	// F7: whatever the answer, a head has its marker before it is given.
+	if err := s.marked(ctx, t.names, base); err != nil {
+		if d.Code == sdk.Replayed {
+			return sdk.Outcome{}, true, unmarked(t.names, err)
 		}
+		return sdk.Outcome{}, true, t.unsent(err)
+	}
+	if d.Code != sdk.Accepted {
 		if d.Code == sdk.Quarantined {
 			if err := s.putQuarantine(ctx, t.names, m); err != nil {
 				return sdk.Outcome{}, true, sdk.Errorf(sdk.NotApplied, "quarantine", "the conflict could not be put on record; nothing was applied: %w", err)
@@ -102,11 +109,6 @@ func (t *try) once(ctx context.Context, base *known, guess bool) (out sdk.Outcom
 		}
 		out, err := d.Outcome()
 		return out, true, err
-	}
-	if base != nil && !base.head.Marked {
-		if err := t.mark(ctx); err != nil {
-			return sdk.Outcome{}, true, t.unsent(err)
-		}
 	}
 	next, err := t.build(ctx, base, &d)
 	if err != nil {
@@ -236,8 +238,8 @@ func (t *try) swap(ctx context.Context, base *known, next *head, d *sdk.Decision
 // accepted answers once the marker is known to be there.
 func (t *try) accepted(ctx context.Context, marked bool, d *sdk.Decision) (sdk.Outcome, bool, error) {
 	if !marked {
-		if err := t.mark(ctx); err != nil {
-			return sdk.Outcome{}, true, sdk.Errorf(sdk.MutationUnknown, t.names.marker(), "the head was written and its marker, without which it is not safe, could not be: %w", err)
+		if err := t.store.mark(ctx, t.names); err != nil {
+			return sdk.Outcome{}, true, unmarked(t.names, err)
 		}
 	}
 	out, err := d.Outcome()
@@ -274,15 +276,31 @@ func (t *try) settle(ctx context.Context, base *known, d *sdk.Decision, lost err
 	return sdk.Outcome{}, false, nil
 }
 
+func unmarked(n names, err error) error {
+	return sdk.Errorf(sdk.MutationUnknown, n.marker(), "the head was written and its marker, without which it is not safe, could not be: %w", err)
+}
+
 // mark writes the marker, which may be there already.
-func (t *try) mark(ctx context.Context) error {
+func (s *Store) mark(ctx context.Context, n names) error {
 	body := []byte(`{"schema":"fencedstore.marker.v1"}`)
-	_, _, err := t.store.objects.PutIf(ctx, t.names.marker(), body, "")
-	if err == nil || sdk.CodeOf(err) != sdk.MutationUnknown {
+	_, _, err := s.objects.PutIf(ctx, n.marker(), body, "")
+	if err == nil || sdk.WriteCode(err) != sdk.MutationUnknown {
 		return err
 	}
-	if _, _, gerr := t.store.objects.Get(ctx, t.names.marker()); gerr == nil {
+	if _, _, gerr := s.objects.Get(ctx, n.marker()); gerr == nil {
 		return nil
 	}
 	return err
+}
+
+// marked makes sure that the marker of a head is there. The first head says
+// nothing of it; every later one was written after it.
+func (s *Store) marked(ctx context.Context, n names, k *known) error {
+	if k == nil || k.head.Marked {
+		return nil
+	}
+	if _, _, err := s.objects.Get(ctx, n.marker()); sdk.CodeOf(err) != sdk.NotFound {
+		return err
+	}
+	return s.mark(ctx, n)
 }

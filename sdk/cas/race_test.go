@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fencedstore/fencedstore/sdk"
+	"github.com/fencedstore/fencedstore/sdk/cas"
 )
 
 // fill applies segments 1 to n under fence 1, so that the next one seals.
@@ -65,6 +66,36 @@ func TestHeadMovesOnWhileTheArchiveIsRead(t *testing.T) {
 				want = sdk.AlreadyApplied
 			}
 			apply(t, fresh, mutation(9, 1, op), want)
+		})
+	}
+}
+
+// F7: an Apply that finds a head without its marker writes it first, whatever it
+// answers then.
+func TestMarkerBeforeEveryAnswer(t *testing.T) {
+	for name, c := range map[string]struct {
+		m    *sdk.Mutation
+		want sdk.Code
+	}{
+		"replayed": {mutation(3, 1, "op"), sdk.Replayed},
+		"stale":    {mutation(2, 1, "older"), sdk.StaleOwner},
+		"skipped":  {mutation(3, 7, "later"), sdk.SegmentSkipped},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBucket()
+			b.before = func(name string) error {
+				if strings.Contains(name, "/marker/") {
+					return errLost
+				}
+				return nil
+			}
+			apply(t, open(t, b), mutation(3, 1, "op"), sdk.MutationUnknown)
+			b.before = nil
+			apply(t, open(t, b), c.m, c.want)
+			if err := b.Remove(t.Context(), cas.HeadName("main", resource)); err != nil {
+				t.Fatal(err)
+			}
+			apply(t, open(t, b), mutation(1, 1, "forgotten"), sdk.FenceRegression)
 		})
 	}
 }
