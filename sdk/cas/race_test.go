@@ -99,3 +99,36 @@ func TestMarkerBeforeEveryAnswer(t *testing.T) {
 		})
 	}
 }
+
+// F7: a receipt, or a fence that a claim was made for, is an answer to an Apply
+// that lost its own; the marker comes before it too.
+func TestMarkerBeforeALookUp(t *testing.T) {
+	for name, look := range map[string]func(*cas.Store) error{
+		"receipt": func(s *cas.Store) error { _, err := s.Receipt(t.Context(), resource, "op"); return err },
+		"inspect": func(s *cas.Store) error { _, err := s.Inspect(t.Context(), resource); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBucket()
+			lose := func(name string) error {
+				if strings.Contains(name, "/marker/") {
+					return errLost
+				}
+				return nil
+			}
+			b.before = lose
+			apply(t, open(t, b), mutation(3, 1, "op"), sdk.MutationUnknown)
+			s := open(t, b)
+			if err := look(s); sdk.CodeOf(err) != sdk.NotApplied {
+				t.Errorf("while the marker cannot be written: %v; want NOT_APPLIED", err)
+			}
+			b.before = nil
+			if err := look(s); err != nil {
+				t.Fatal(err)
+			}
+			if err := b.Remove(t.Context(), cas.HeadName("main", resource)); err != nil {
+				t.Fatal(err)
+			}
+			apply(t, open(t, b), mutation(1, 1, "forgotten"), sdk.FenceRegression)
+		})
+	}
+}
