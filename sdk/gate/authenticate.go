@@ -90,6 +90,7 @@ func (g *Gate) live(ctx context.Context, auth *authenticated, status []byte) (la
 		}
 	}
 	lasts, err = g.query(ctx, auth.grant, auth.digest)
+	lasts = min(lasts, auth.bundle.MaxProof()) // what a revocation waits for (P3)
 	return lasts, nil, err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/fencedstore/fencedstore/sdk"
 	"github.com/fencedstore/fencedstore/sdk/gate"
 	"github.com/fencedstore/fencedstore/sdk/gate/gatetest"
+	"github.com/fencedstore/fencedstore/sdk/grant"
 )
 
 // C44: symmetric skew of one second around a proof that lives five.
@@ -170,4 +171,26 @@ func TestProofRunsOutBeforeTheSend(t *testing.T) {
 			})
 		})
 	}
+}
+
+// P3: who revokes an epoch waits as long as a proof may live, and then no write
+// under it is on its way any more, by query either.
+func TestQueryLastsNoLongerThanAProof(t *testing.T) {
+	w := newWorld(t)
+	g := w.gate(t, "a", &gate.Options{Liveness: gate.ByQuery, Registry: &longLease{registry{highest: 10}}})
+	start := time.Now()
+	w.store.apply = func(ctx context.Context, a sdk.Admission) (sdk.Outcome, error) {
+		if deadline, ok := ctx.Deadline(); !ok || deadline.Sub(start) > 61*time.Second {
+			t.Errorf("Apply may take %v", deadline.Sub(start))
+		}
+		return w.store.FencedStore.Apply(ctx, a)
+	}
+	mustApply(t, g, w.acquire(t, "a").Request(1, "op", put("x")), sdk.Accepted)
+}
+
+// longLease says that every lease is held for another hour.
+type longLease struct{ registry }
+
+func (*longLease) Status(context.Context, *grant.Grant, sdk.Digest) (gate.Standing, error) {
+	return gate.Standing{State: grant.StateHeld, Remaining: time.Hour}, nil
 }
