@@ -110,11 +110,11 @@ func (t *try) once(ctx context.Context, base *known, guess bool) (out sdk.Outcom
 		out, err := d.Outcome()
 		return out, true, err
 	}
-	next, err := t.build(ctx, base, &d)
+	next, body, err := t.build(ctx, base, &d)
 	if err != nil {
 		return t.failed(ctx, base, guess, err)
 	}
-	return t.swap(ctx, base, next, &d)
+	return t.swap(ctx, base, next, body, &d)
 }
 
 // failed says what an error means that came while base's parts were read or new
@@ -132,8 +132,9 @@ func (t *try) failed(ctx context.Context, base *known, guess bool, err error) (s
 	return sdk.Outcome{}, true, t.unsent(err)
 }
 
-// build writes the parts and returns the next head, which refers to them.
-func (t *try) build(ctx context.Context, base *known, d *sdk.Decision) (*head, error) {
+// build writes the parts and returns the next head, which refers to them, and
+// its bytes.
+func (t *try) build(ctx context.Context, base *known, d *sdk.Decision) (*head, []byte, error) {
 	s, m := t.store, t.mutation
 	next := &head{Schema: headSchema, Resource: string(m.Resource), Values: map[string]content{}}
 	var sequence uint64
@@ -146,20 +147,42 @@ func (t *try) build(ctx context.Context, base *known, d *sdk.Decision) (*head, e
 	st := &staging{names: t.names, sequence: sequence, nonce: t.nonce}
 	result, err := s.stage(ctx, st, m.Result)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	next.Recent = append(next.Recent, receiptOf(d.Receipt, result))
+	limit := s.maxHead
 	for _, e := range m.Effects {
+		if e.Kind == sdk.KindPut {
+			limit = s.maxHead - s.maxHead/8
+		}
 		if err := t.effect(ctx, next, st, e); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
 	if len(next.Recent) > maxRecent {
-		if err := s.seal(ctx, next, st); err != nil {
-			return nil, err
+		if err := s.seal(ctx, next, st, keepRecent); err != nil {
+			return nil, nil, err
 		}
 	}
-	return next, nil
+	body, err := marshalHead(next)
+	if err == nil && len(body) > limit && len(next.Recent) > 1 {
+		if err := s.seal(ctx, next, st, 1); err != nil {
+			return nil, nil, err
+		}
+		body, err = marshalHead(next)
+	}
+	if err == nil && len(body) > limit {
+		err = sdk.Errorf(sdk.TooLarge, "resource", "its head would have %d bytes, above %d: too many keys in one resource; what lies above is kept for claims and deletes", len(body), limit)
+	}
+	return next, body, err
+}
+
+func marshalHead(h *head) ([]byte, error) {
+	body, err := json.Marshal(h)
+	if err != nil {
+		return nil, sdk.Errorf(sdk.NotApplied, "head", "%w", err)
+	}
+	return body, nil
 }
 
 // stage keeps small content inline and writes large content into a part.
@@ -204,15 +227,8 @@ func (t *try) effect(ctx context.Context, h *head, st *staging, e sdk.Effect) er
 }
 
 // swap sends the head, and settles an answer that was lost.
-func (t *try) swap(ctx context.Context, base *known, next *head, d *sdk.Decision) (out sdk.Outcome, done bool, err error) {
+func (t *try) swap(ctx context.Context, base *known, next *head, body []byte, d *sdk.Decision) (out sdk.Outcome, done bool, err error) {
 	s, m := t.store, t.mutation
-	body, err := json.Marshal(next)
-	if err != nil {
-		return sdk.Outcome{}, true, sdk.Errorf(sdk.NotApplied, "head", "%w", err)
-	}
-	if len(body) > s.maxHead {
-		return sdk.Outcome{}, true, sdk.Errorf(sdk.TooLarge, "resource", "its head would have %d bytes, above %d: too many keys in one resource", len(body), s.maxHead)
-	}
 	if err := ctx.Err(); err != nil {
 		return sdk.Outcome{}, true, sdk.Errorf(sdk.NotApplied, "", "the head was not replaced: %w", err)
 	}
