@@ -17,9 +17,6 @@ import (
 // closeTimeout is how long a handle may take to close.
 const closeTimeout = 2 * time.Second
 
-// errHung is why a context ended that the host itself had bounded.
-var errHung = errors.New("the host's own limit for a call")
-
 func errClosed() error { return sdk.Errorf(sdk.Closed, "store", "the handle was closed") }
 
 // Apply implements sdk.FencedStore. Once the mutation was handed to the
@@ -74,15 +71,18 @@ func refuse(err error) (sdk.Outcome, error) { return sdk.Refusal(err), err }
 
 // cause is err with the context's own error in its tree, for errors.Is.
 func cause(ctx context.Context, err error) error {
-	if cerr := context.Cause(ctx); cerr != nil {
-		return errors.Join(err, cerr)
+	switch {
+	case ctx.Err() != nil:
+		return errors.Join(err, ctx.Err())
+	case status.Code(err) == codes.DeadlineExceeded: // the plug-in's clock was first
+		return errors.Join(err, context.DeadlineExceeded)
 	}
 	return err
 }
 
 // suspect kills a process that let a call run into the host's own limit.
 func (s *Store) suspect(ctx context.Context, p *process, err error) {
-	if context.Cause(ctx) == errHung && status.Code(err) == codes.DeadlineExceeded {
+	if ctx.Value(ownLimit{}) != nil && status.Code(err) == codes.DeadlineExceeded {
 		s.plugin.condemn(p, "a call was not answered within the host's own limit of "+s.plugin.opts.callTimeout().String())
 	}
 }

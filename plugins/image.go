@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"debug/elf"
 	"debug/macho"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -212,14 +213,17 @@ func (im *image) loadScript(path string, script io.Reader) *Fault {
 func checkFormat(head []byte, r io.ReaderAt) *Fault {
 	switch {
 	case bytes.HasPrefix(head, []byte(elf.ELFMAG)):
-		f, err := elf.NewFile(r)
-		if err != nil {
-			return faultf(NotExecutable, "a damaged ELF file: %w", err)
+		if len(head) < 64 {
+			return faultf(NotExecutable, "a damaged ELF file")
+		}
+		machine := elf.Machine(binary.LittleEndian.Uint16(head[18:]))
+		if head[elf.EI_DATA] == byte(elf.ELFDATA2MSB) {
+			machine = elf.Machine(binary.BigEndian.Uint16(head[18:]))
 		}
 		want := map[string]elf.Machine{"amd64": elf.EM_X86_64, "arm64": elf.EM_AARCH64, "386": elf.EM_386, "arm": elf.EM_ARM,
 			"riscv64": elf.EM_RISCV, "ppc64le": elf.EM_PPC64, "ppc64": elf.EM_PPC64, "s390x": elf.EM_S390, "loong64": elf.EM_LOONGARCH}[runtime.GOARCH]
-		if runtime.GOOS == "darwin" || runtime.GOOS == "windows" || want != elf.EM_NONE && f.Machine != want {
-			return faultf(WrongArchitecture, "an ELF program for %s; this machine is %s/%s", f.Machine, runtime.GOOS, runtime.GOARCH)
+		if runtime.GOOS == "darwin" || runtime.GOOS == "windows" || want != elf.EM_NONE && machine != want {
+			return faultf(WrongArchitecture, "an ELF program for %s; this machine is %s/%s", machine, runtime.GOOS, runtime.GOARCH)
 		}
 		return nil
 	case len(head) >= 4 && (bytes.Equal(head[:4], []byte{0xcf, 0xfa, 0xed, 0xfe}) || bytes.Equal(head[:4], []byte{0xca, 0xfe, 0xba, 0xbe})):

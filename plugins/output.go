@@ -5,6 +5,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -36,6 +37,7 @@ type lines struct {
 	at      time.Time
 	dropped int
 	last    []string
+	crash   string // the line that began a crash
 }
 
 func newLines(log *slog.Logger, stream string) *lines {
@@ -78,6 +80,9 @@ func (l *lines) flush() {
 	cut := l.cut
 	l.part, l.cut = l.part[:0], 0
 	l.last = append(l.last, text)
+	if strings.HasPrefix(text, "panic: ") || strings.HasPrefix(text, "fatal error: ") {
+		l.crash = text
+	}
 	if len(l.last) > keepLines {
 		l.last = l.last[1:]
 	}
@@ -105,6 +110,9 @@ func (l *lines) tail() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := strings.Join(l.last, "\n")
+	if l.crash != "" && !slices.Contains(l.last, l.crash) {
+		out = l.crash + "\n" + out
+	}
 	if len(l.part) > 0 {
 		out += "\n" + printable(l.part)
 	}

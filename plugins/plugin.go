@@ -211,7 +211,7 @@ func (p *Plugin) PID() int {
 	if p.cur == nil {
 		return 0
 	}
-	return p.cur.runner.cmd.Process.Pid
+	return p.cur.runner.process()
 }
 
 // Close ends the process: it is asked, given 2 s, and killed with its group.

@@ -42,7 +42,7 @@ func startProcess(ctx context.Context, im *image, o *Options, log *slog.Logger, 
 	if err != nil {
 		return nil, faultf(Unreachable, "no certificate: %w", err)
 	}
-	p := &process{number: number}
+	p := &process{number: number, runner: newRunner(out, errs, MinProtocol)}
 	cfg := &goplugin.ClientConfig{
 		HandshakeConfig:  handshake(),
 		VersionedPlugins: map[int]goplugin.PluginSet{ProtocolVersion: {pluginName: &grpcPlugin{}}},
@@ -63,12 +63,12 @@ func startProcess(ctx context.Context, im *image, o *Options, log *slog.Logger, 
 			cmd.Path, cmd.Args = im.path, []string{im.name}
 			cmd.Env = append(append(o.environment(), cmd.Env...), "PLUGIN_CLIENT_CERT="+certPEM)
 			cmd.Err = nil
-			p.runner = newRunner(cmd, out, errs, MinProtocol)
+			p.runner.cmd = cmd
 			return p.runner, nil
 		},
 	}
 	p.client = goplugin.NewClient(cfg)
-	stop := context.AfterFunc(ctx, func() { p.runnerKill() })
+	stop := context.AfterFunc(ctx, p.runner.kill)
 	defer stop()
 	if f := p.connect(ctx, o); f != nil {
 		p.kill()
@@ -126,19 +126,24 @@ func (p *process) connect(ctx context.Context, o *Options) *Fault {
 }
 
 func (p *process) startFailed(ctx context.Context, o *Options, err error) *Fault {
-	if p.runner == nil {
-		return faultf(TempDir, "%w", err)
-	}
 	if ctx.Err() != nil {
 		return faultf(NoHandshake, "the caller gave up: %w", ctx.Err())
 	}
 	if f := p.runner.failed(); f != nil {
 		return f
 	}
-	select {
-	case <-p.runner.exited:
+	if p.runner.was(&p.runner.shook) {
+		return faultf(Unreachable, "its handshake leads nowhere: %w", err)
+	}
+	if p.runner.process() == 0 {
+		return faultf(TempDir, "%w", err)
+	}
+	<-p.runner.exited // go-plugin kills what it gives up
+	if f := p.runner.failed(); f != nil {
+		return f
+	}
+	if !p.runner.was(&p.runner.cut) {
 		return faultf(Exited, "%s, before the handshake", p.runner.ending())
-	case <-time.After(500 * time.Millisecond):
 	}
 	if tail := p.runner.out.tail(); tail != "" {
 		return faultf(NoHandshake, "no handshake within %v, only %q", o.startTimeout(), clipText(tail, 200))
@@ -157,12 +162,6 @@ func (p *process) orFault(f *Fault) *Fault {
 	case <-time.After(100 * time.Millisecond):
 	}
 	return f
-}
-
-func (p *process) runnerKill() {
-	if p.runner != nil {
-		p.runner.kill()
-	}
 }
 
 // watch returns when the process is gone, or its connection: a connection that
@@ -192,12 +191,8 @@ func (p *process) watch() *Fault {
 
 // kill ends the process and waits until it and its group are gone.
 func (p *process) kill() {
-	if p.runner == nil {
-		p.client.Kill()
-		return
-	}
 	p.runner.kill()
-	if p.runner.cmd.Process != nil {
+	if p.runner.process() != 0 {
 		<-p.runner.exited
 	}
 	if p.conn != nil {

@@ -42,10 +42,14 @@ type runner struct {
 	fault *Fault
 	state *os.ProcessState
 	gone  bool // the process's number may be another's from now on
+	cut   bool // the host killed it
+	pid   int  // 0 until it runs
+	shook bool // the handshake was good
 }
 
-func newRunner(cmd *exec.Cmd, out, errs *lines, floor int) *runner {
-	r := &runner{cmd: cmd, out: out, err: errs, floor: floor, exited: make(chan struct{})}
+// newRunner makes the owner of a process to be; go-plugin gives it cmd.
+func newRunner(out, errs *lines, floor int) *runner {
+	r := &runner{out: out, err: errs, floor: floor, exited: make(chan struct{})}
 	r.toPlugin, r.handshake = io.Pipe()
 	r.quiet, r.quietEnd = io.Pipe()
 	return r
@@ -109,7 +113,14 @@ func (r *runner) start() error {
 	r.cmd.ExtraFiles = []*os.File{aliveRead} // 3
 	r.cmd.Env = append(r.cmd.Env, aliveEnv+"=3")
 	ownGroup(r.cmd)
-	err = startBusy(r.cmd)
+	r.mu.Lock()
+	if err = startBusy(r.cmd); err == nil {
+		r.pid = r.cmd.Process.Pid
+		if r.cut { // while it was being started
+			killGroup(r.pid)
+		}
+	}
+	r.mu.Unlock()
 	_ = errors.Join(aliveRead.Close(), outWrite.Close(), errWrite.Close())
 	if err != nil {
 		return errors.Join(err, aliveWrite.Close(), outRead.Close(), errRead.Close())
@@ -138,7 +149,7 @@ func startBusy(cmd *exec.Cmd) error {
 
 // reap waits for the end, kills what is left of the group, and closes up.
 func (r *runner) reap(outRead, errRead *os.File) {
-	pid := r.cmd.Process.Pid
+	pid := r.process()
 	awaitExit(pid)
 	killGroup(pid)
 	r.mu.Lock()
@@ -168,13 +179,20 @@ func (r *runner) readStdout(f *os.File) {
 	in := bufio.NewReaderSize(f, maxHandshake)
 	line, err := in.ReadSlice('\n')
 	if f := r.checkHandshake(line, err); f != nil {
-		if f.Reason != Exited { // which reap tells better
+		if f.Reason != Exited && !(err != nil && r.was(&r.cut)) { // told better where they are seen
 			r.fail(f)
 		}
 		_, _ = r.out.Write(line)
-		r.handshake.Close()
-		r.kill()
+		if f.Reason == Exited { // it is about to; reap closes the handshake
+			time.AfterFunc(time.Second, func() { r.end(false) })
+		} else {
+			r.handshake.Close()
+			r.kill()
+		}
 	} else {
+		r.mu.Lock()
+		r.shook = true
+		r.mu.Unlock()
 		_, _ = r.handshake.Write(bytes.Clone(line))
 	}
 	r.out.drain(in)
@@ -218,12 +236,24 @@ func clipText(s string, n int) string {
 	return s[:n] + "…"
 }
 
-// kill ends the process and its group at once.
-func (r *runner) kill() {
+func (r *runner) was(flag *bool) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.gone && r.cmd.Process != nil {
-		killGroup(r.cmd.Process.Pid)
+	return *flag
+}
+
+// kill ends the process and its group at once.
+func (r *runner) kill() { r.end(true) }
+
+func (r *runner) end(cut bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.gone {
+		return
+	}
+	r.cut = r.cut || cut
+	if r.pid != 0 {
+		killGroup(r.pid)
 	}
 }
 
@@ -269,10 +299,13 @@ func (r *runner) Name() string { return filepath.Base(r.cmd.Path) }
 
 // ID is the process ID.
 func (r *runner) ID() string {
-	if r.cmd.Process == nil {
-		return ""
-	}
-	return fmt.Sprint(r.cmd.Process.Pid)
+	return fmt.Sprint(r.process())
+}
+
+func (r *runner) process() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.pid
 }
 
 // Diagnose has nothing that the fault does not say.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -92,9 +93,16 @@ func (s *Store) Plugin() *Plugin { return s.plugin }
 // Done is the plug-in's: closed when no process runs and none will.
 func (s *Store) Done() <-chan struct{} { return s.plugin.done }
 
+// ownLimit marks a context that ends with the host's own limit for a call.
+type ownLimit struct{}
+
 // callContext bounds a call by the host's own limit and by Close.
 func (s *Store) callContext(ctx context.Context) (context.Context, func()) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.plugin.opts.callTimeout(), errHung)
+	limit := time.Now().Add(s.plugin.opts.callTimeout())
+	if d, ok := ctx.Deadline(); !ok || limit.Before(d) {
+		ctx = context.WithValue(ctx, ownLimit{}, true)
+	}
+	ctx, cancel := context.WithDeadline(ctx, limit)
 	stop := context.AfterFunc(s.ctx, cancel)
 	return ctx, func() { stop(); cancel() }
 }
