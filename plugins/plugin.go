@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/connectivity"
+
 	"github.com/fencedstore/fencedstore/sdk"
 )
 
@@ -301,7 +303,7 @@ func (p *Plugin) process(ctx context.Context) (*process, error) {
 		p.mu.Lock()
 		cur, changed, fault := p.cur, p.changed, p.fault
 		p.mu.Unlock()
-		if cur != nil {
+		if cur.ready() {
 			return cur, nil
 		}
 		select {
@@ -318,6 +320,10 @@ func (p *Plugin) process(ctx context.Context) (*process, error) {
 		}
 	}
 }
+
+// ready reports whether p can be sent to; nil cannot. A connection that was lost
+// is not made again, so that nothing is sent into it: supervise replaces p.
+func (p *process) ready() bool { return p != nil && p.conn.GetState() == connectivity.Ready }
 
 func (f *Fault) orNil() error {
 	if f == nil {
