@@ -332,3 +332,11 @@ func (c *Coordinator) Rewind(r sdk.ResourceID, token sdk.Token) {
 	res.counter, res.holder, res.ended, res.requests = token, nil, nil, map[registry.Key]*entry{}
 	res.changed()
 }
+
+// Queued returns how many requests wait for r.
+func (c *Coordinator) Queued(r sdk.ResourceID) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	res, _ := c.at(r)
+	return len(res.queue)
+}

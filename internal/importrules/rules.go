@@ -45,8 +45,6 @@ func Rules() []Rule {
 			Why: "an adapter's tests stand on the suite, not on the command that runs it"},
 		{For: "adapters/memstore/...", Only: []string{"std", "sdk/..."},
 			Why: "the reference needs no library"},
-		{For: "adapters/memcoord/...", Only: []string{"std", "sdk/..."},
-			Why: "the model of a coordinator needs no library"},
 		{For: "adapters/sqlitestore/...", Only: []string{"std", "sdk/...", "adapters/sqlitestore/...", "modernc.org/sqlite/...", "github.com/go-json-experiment/json/..."},
 			Why: "sqlitestore is the sdk, one client library and the sdk's strict JSON"},
 
