@@ -7,7 +7,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -70,18 +69,8 @@ func (s *server) dsn() string {
 	return Scheme + s.table + "?region=us-east-1&environment=emulator&quarantine=20&endpoint=" + url.QueryEscape(s.URL)
 }
 
-// wholeSuite asks for every case; moto takes some ten minutes for it, most of it
-// for the verdict table and the races.
-const wholeSuite = "FENCEDSTORE_WHOLE_SUITE"
-
-var quickCases = regexp.MustCompile(`^(contract|fence|claim|replay|exact|echo|wire|honest|monotonic|linearizable)/|^conflict/(position|operation|same|resolve)|^once/(next|new|across)|^atomic/(all|bad|native)|^apart/(native|key|shadow)`)
-
 func TestConformance(t *testing.T) {
 	s := start(t)
-	match := quickCases
-	if os.Getenv(wholeSuite) != "" {
-		match = nil
-	}
 	scope := func(_ sdk.ResourceID, e sdk.Effect) error {
 		w, err := ParseWrite(e.Body)
 		if err != nil {
@@ -105,7 +94,7 @@ func TestConformance(t *testing.T) {
 			return err
 		},
 		Native: func(r sdk.ResourceID) conformance.Native { return nativeOf(t, s, scope, r) },
-	}, &conformance.Options{Profile: conformance.Quick, Schedules: 20, Match: match})
+	}, &conformance.Options{Profile: conformance.Quick, Schedules: 20, Match: lab.SlowServerCases()})
 }
 
 func nativeOf(t *testing.T, s *server, scope func(sdk.ResourceID, sdk.Effect) error, r sdk.ResourceID) conformance.Native {
