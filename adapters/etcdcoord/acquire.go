@@ -40,6 +40,7 @@ func (c *Coordinator) Acquire(ctx context.Context, a registry.Acquisition) (regi
 	}
 	if granted != nil && granted.lease == t.lease {
 		c.saw(a.Resource, granted.Token)
+		c.remember(granted)
 		return granted.Record, nil
 	}
 	// This attempt's leases are of no use: it was refused, or the grant is another
@@ -83,12 +84,14 @@ func (t *attempt) run(ctx context.Context) (*held, error) {
 		if err != nil || t.found != nil {
 			return t.found, err
 		}
-		if err := t.wait(ctx, created); err != nil {
-			return nil, err
-		}
-		h, err := t.turn(ctx, created)
-		if h != nil || err != nil {
-			return h, err
+		for there := true; there; {
+			if err := t.wait(ctx, created); err != nil {
+				return nil, err
+			}
+			var h *held
+			if h, there, err = t.turn(ctx, created); h != nil || err != nil {
+				return h, err
+			}
 		}
 		// The place is gone, with a lease that ended. Nothing was granted.
 		if t.keeper.lost() {
@@ -188,7 +191,7 @@ func (t *attempt) grant(ctx context.Context, conditions ...clientv3.Cmp) (*held,
 	case err != nil:
 		return nil, err
 	case r.Succeeded:
-		return &held{lease: t.lease, Record: registry.Record{Ref: registry.Ref{Key: t.a.Key, Token: token}, Lease: w.Lease,
+		return &held{lease: t.lease, mod: r.Header.Revision, wire: w, Record: registry.Record{Ref: registry.Ref{Key: t.a.Key, Token: token}, Lease: w.Lease,
 			Revision: uint64(r.Header.Revision), TTL: t.a.TTL, Params: t.a.Params, Note: t.a.Note,
 			State: grant.StateHeld, Until: until, Observed: uint64(r.Header.Revision)}.Clone()}, nil
 	}

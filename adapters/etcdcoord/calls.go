@@ -118,11 +118,17 @@ func (c *Coordinator) Renew(ctx context.Context, ref registry.Ref) (registry.Rec
 
 // Release implements registry.Coordinator.
 func (c *Coordinator) Release(ctx context.Context, ref registry.Ref) (registry.Record, error) {
+	if err := ref.Validate(); err != nil {
+		return registry.Record{}, err
+	}
 	n := c.names(ref.Key)
+	h := c.forget(ref)
 	for {
-		h, err := c.find(ctx, ref)
-		if err != nil {
-			return registry.Record{}, err
+		var err error
+		if h == nil {
+			if h, err = c.find(ctx, ref); err != nil {
+				return registry.Record{}, err
+			}
 		}
 		if h.State != grant.StateHeld {
 			return h.Record, nil
@@ -140,10 +146,35 @@ func (c *Coordinator) Release(ctx context.Context, ref registry.Ref) (registry.R
 		}
 		if r.Succeeded {
 			c.drop(ctx, h.lease)
-			h.State, h.Observed = grant.StateReleased, uint64(r.Header.Revision)
+			h.State, h.Until, h.Observed = grant.StateReleased, time.Time{}, uint64(r.Header.Revision)
 			return h.Record, nil
 		}
+		h = nil
 	}
+}
+
+// maxGranted bounds what a handle remembers of its grants.
+const maxGranted = 1 << 12
+
+func (c *Coordinator) remember(h *held) {
+	own := *h
+	own.Record = h.Record.Clone()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.granted) >= maxGranted {
+		clear(c.granted)
+	}
+	if own.State == grant.StateHeld {
+		c.granted[h.Ref] = &own
+	}
+}
+
+func (c *Coordinator) forget(ref registry.Ref) *held {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	h := c.granted[ref]
+	delete(c.granted, ref)
+	return h
 }
 
 // dropTimeout bounds what a call still does for the cluster's good.

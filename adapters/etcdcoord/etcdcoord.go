@@ -81,6 +81,7 @@ type Coordinator struct {
 	back     int   // how often it was seen to go back
 	seen     map[sdk.ResourceID]sdk.Token
 	cleared  map[sdk.ResourceID]int // back, when the floor was raised last
+	granted  map[registry.Ref]*held // by this handle, as written; a release compares and is spared a read
 }
 
 var _ registry.Coordinator = (*Coordinator)(nil)
@@ -135,7 +136,7 @@ func New(client *clientv3.Client, prefix string, opts *Options) (*Coordinator, e
 		return nil, err
 	}
 	c := &Coordinator{client: client, prefix: prefix + "/", log: slog.New(slog.DiscardHandler),
-		seen: map[sdk.ResourceID]sdk.Token{}, cleared: map[sdk.ResourceID]int{}}
+		seen: map[sdk.ResourceID]sdk.Token{}, cleared: map[sdk.ResourceID]int{}, granted: map[registry.Ref]*held{}}
 	if opts != nil && opts.Logger != nil {
 		c.log = opts.Logger
 	}

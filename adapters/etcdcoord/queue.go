@@ -47,22 +47,19 @@ func (t *attempt) enqueue(ctx context.Context) (int64, error) {
 	}
 }
 
-// wait returns when nobody stands before the place that was created at a
-// revision. It watches the one key before, and learns the token from it.
+// wait returns when whoever stood before the place that was created at a revision
+// is gone, which may leave others. It watches the one key before, and learns the
+// token from it.
 func (t *attempt) wait(ctx context.Context, created int64) error {
-	for {
-		r, err := t.c.client.Get(ctx, t.queue, append(clientv3.WithLastCreate(), clientv3.WithMaxCreateRev(created-1))...)
-		if err != nil {
-			return t.ended(ctx, classify(reading, wrapped(ctx, err)))
-		}
-		if len(r.Kvs) == 0 {
-			return nil
-		}
-		t.hear(r.Kvs[0])
-		if err := t.watch(ctx, string(r.Kvs[0].Key), r.Header.Revision+1); err != nil {
-			return err
-		}
+	r, err := t.c.client.Get(ctx, t.queue, append(clientv3.WithLastCreate(), clientv3.WithMaxCreateRev(created-1))...)
+	if err != nil {
+		return t.ended(ctx, classify(reading, wrapped(ctx, err)))
 	}
+	if len(r.Kvs) == 0 {
+		return nil
+	}
+	t.hear(r.Kvs[0])
+	return t.watch(ctx, string(r.Kvs[0].Key), r.Header.Revision+1)
 }
 
 // watch returns when a key was deleted, or the watch was.
@@ -126,26 +123,20 @@ func (t *attempt) ended(ctx context.Context, err error) error {
 	return err
 }
 
-// turn grants to the first of the queue. nil, nil: its place is gone.
-func (t *attempt) turn(ctx context.Context, created int64) (*held, error) {
-	for {
-		if t.keeper.lost() {
-			return nil, nil
-		}
-		// All that is in the queue came with this place or later. That it is still
-		// there the next comparison says: an absent key has create revision 0.
-		h, err := t.grantTurn(ctx, created)
-		if h != nil || err != nil {
-			return h, err
-		}
-		r, err := t.c.client.Get(ctx, t.place)
-		switch {
-		case err != nil:
-			return nil, classify(reading, wrapped(ctx, err))
-		case len(r.Kvs) == 0 || r.Kvs[0].CreateRevision != created:
-			return nil, nil
-		}
+// turn grants, if this place is the first of the queue. nil, nil: it is not, or it
+// is gone, which there says.
+func (t *attempt) turn(ctx context.Context, created int64) (h *held, there bool, err error) {
+	// All that is in the queue came with this place or later. That it is still
+	// there the next comparison says: an absent key has create revision 0.
+	h, err = t.grantTurn(ctx, created)
+	if h != nil || err != nil {
+		return h, true, err
 	}
+	r, err := t.c.client.Get(ctx, t.place)
+	if err != nil {
+		return nil, true, t.ended(ctx, classify(reading, wrapped(ctx, err)))
+	}
+	return nil, len(r.Kvs) > 0 && r.Kvs[0].CreateRevision == created, nil
 }
 
 func (t *attempt) grantTurn(ctx context.Context, created int64) (*held, error) {
