@@ -11,6 +11,7 @@ import (
 	"github.com/fencedstore/fencedstore/adapters/fsstore"
 	"github.com/fencedstore/fencedstore/adapters/memstore"
 	"github.com/fencedstore/fencedstore/adapters/s3store"
+	"github.com/fencedstore/fencedstore/adapters/spannerstore"
 	"github.com/fencedstore/fencedstore/adapters/sqlitestore"
 	"github.com/fencedstore/fencedstore/conformance"
 	"github.com/fencedstore/fencedstore/sdk"
@@ -122,6 +123,19 @@ func builtin() []adapter {
 			},
 			Schema: s3store.Schema,
 			Create: s3store.CreateSchema,
+		},
+		{
+			Name: "spanner", Schemes: []string{"spanner"}, Example: "spanner://projects/P/instances/I/databases/D",
+			About:   "A Spanner database: one read-write transaction per mutation. Credentials come from Google's own chain.",
+			Network: true,
+			Kill:    true,
+			Bind: func(dsn string) (opener, error) {
+				return func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
+					return spannerstore.Open(ctx, dsn, o)
+				}, nil
+			},
+			Schema: spannerstore.Schema,
+			Create: spannerstore.CreateSchema,
 		},
 	}
 }
