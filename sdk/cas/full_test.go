@@ -75,7 +75,7 @@ func (s small) PutIf(ctx context.Context, name string, body []byte, version stri
 // With one directory a store of 64 KiB objects took no write and no owner after
 // 7,672 operations.
 func TestArchiveHasNoEnd(t *testing.T) {
-	b := small{newBucket(), 16 << 10}
+	b := small{newBucket(), 24 << 10}
 	openSmall := func() *cas.Store {
 		s, err := cas.Open(t.Context(), cas.Adapter{Objects: b, MaxObjectBytes: b.limit,
 			Description: sdk.Description{Name: "small", Version: "1", Backend: "Go map"}}, sdk.OpenOptions{})
@@ -86,7 +86,7 @@ func TestArchiveHasNoEnd(t *testing.T) {
 		return s
 	}
 	s := openSmall()
-	const all = 2200
+	const all = 3200
 	for i := 1; i <= all; i++ {
 		apply(t, s, mutation(1, i, fmt.Sprintf("op-%d", i)), sdk.Accepted)
 	}
