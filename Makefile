@@ -50,19 +50,9 @@ race: ## the tests under the race detector, short ones for the heavy packages
 	$(call step,go test -race -short (heavy packages))
 	@go test -race -short $$(go list $(HEAVY))
 
-# The servers that tests need, in pinned versions, below .cache, which git ignores. A test whose server
-# is not there is skipped with this target's name, and fails under `make test`.
-MOTO := .cache/moto
-MOTO_PINS := adapters/dynamodbstore/testdata/requirements.txt
-
-servers: $(MOTO)/ready ## set up the servers that tests need: moto, in a Python environment of its own
-
-$(MOTO)/ready: $(MOTO_PINS)
-	$(call step,moto)
-	@rm -rf $(MOTO) && python3 -m venv $(MOTO)
-	@$(MOTO)/bin/python -m pip install --quiet --disable-pip-version-check --retries 5 --timeout 60 --no-deps -r $(MOTO_PINS)
-	@$(MOTO)/bin/python -m pip check
-	@touch $@
+servers: ## install the servers that tests need, pinned, below .cache, which git ignores
+	$(call step,test servers)
+	@go run ./internal/lab/labctl setup
 
 fuzz: ## every fuzz target, FUZZ executions each (make fuzz FUZZ=10m runs for ten minutes each)
 	$(call step,fuzz ($(FUZZ) each))

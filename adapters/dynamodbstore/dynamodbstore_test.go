@@ -66,8 +66,8 @@ func apply(t testing.TB, s sdk.FencedStore, m *sdk.Mutation, want sdk.Code) sdk.
 func TestLostAnswer(t *testing.T) {
 	s := start(t)
 	st := opened(t, s)
-	lose := func(w http.ResponseWriter, r *http.Request, op string, next http.Handler) {
-		if op != "TransactWriteItems" {
+	lose := func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if operation(r) != "TransactWriteItems" {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -75,13 +75,13 @@ func TestLostAnswer(t *testing.T) {
 		panic(http.ErrAbortHandler)
 	}
 	for i, m := range []*sdk.Mutation{mutation(1, 1, "op-1"), mutation(1, 2, "op-2", sdk.Put("k", []byte("v"))), mutation(2, 1, "op-3")} {
-		s.set(lose)
-		before := s.count("TransactWriteItems")
+		s.Set(lose)
+		before := s.Count("TransactWriteItems")
 		apply(t, st, m, sdk.Replayed)
-		if n := s.count("TransactWriteItems") - before; n != 1 {
+		if n := s.Count("TransactWriteItems") - before; n != 1 {
 			t.Errorf("%d: sent %d times", i, n)
 		}
-		s.set(nil)
+		s.Set(nil)
 		apply(t, st, m, sdk.Replayed)
 	}
 }
@@ -90,21 +90,21 @@ func TestLostRequest(t *testing.T) {
 	s := start(t)
 	st := opened(t, s)
 	apply(t, st, mutation(1, 1, "op-1"), sdk.Accepted)
-	s.set(func(w http.ResponseWriter, r *http.Request, op string, next http.Handler) {
-		if op == "TransactWriteItems" {
+	s.Set(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if operation(r) == "TransactWriteItems" {
 			panic(http.ErrAbortHandler)
 		}
 		next.ServeHTTP(w, r)
 	})
 	apply(t, st, mutation(1, 2, "op-2"), sdk.MutationUnknown)
-	s.set(nil)
+	s.Set(nil)
 	apply(t, st, mutation(1, 2, "op-2"), sdk.Accepted)
 }
 
 // answers rewrites the answer to the first transactions.
-func rewrite(times int, body string) func(w http.ResponseWriter, r *http.Request, op string, next http.Handler) {
-	return func(w http.ResponseWriter, r *http.Request, op string, next http.Handler) {
-		if op != "TransactWriteItems" || times == 0 {
+func rewrite(times int, body string) func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		if operation(r) != "TransactWriteItems" || times == 0 {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -162,9 +162,9 @@ func TestAnswers(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			segment++
 			m := mutation(1, segment, fmt.Sprint("op-", segment), sdk.Put("k", []byte("v")))
-			s.set(rewrite(tc.times, tc.body))
+			s.Set(rewrite(tc.times, tc.body))
 			apply(t, st, m, tc.want)
-			s.set(nil)
+			s.Set(nil)
 			if tc.want != sdk.Accepted {
 				apply(t, st, m, sdk.Accepted)
 			}
@@ -180,15 +180,15 @@ func TestRoundTrips(t *testing.T) {
 	st := opened(t, s)
 	apply(t, st, mutation(1, 1, "op-1"), sdk.Accepted)
 	for i := 2; i < 8; i++ {
-		before := s.count("")
+		before := s.Count("")
 		apply(t, st, mutation(1, i, fmt.Sprint("op-", i), sdk.Put("k", []byte("v"))), sdk.Accepted)
-		if n := s.count("") - before; n != 1 {
+		if n := s.Count("") - before; n != 1 {
 			t.Errorf("segment %d took %d requests", i, n)
 		}
 	}
-	before := s.count("")
+	before := s.Count("")
 	apply(t, st, mutation(1, 20, "op-20"), sdk.SegmentSkipped)
-	if n := s.count("") - before; n != 1 {
+	if n := s.Count("") - before; n != 1 {
 		t.Errorf("a refusal took %d requests", n)
 	}
 }

@@ -49,39 +49,50 @@ func isMD5(etag string, body []byte) bool {
 
 // Get implements cas.Objects. A body that is not the one of its ETag, where that
 // can be told, is read again: some servers mix two versions up once in a while.
-func (b *bucket) Get(ctx context.Context, name string) ([]byte, string, error) {
+func (b *bucket) Get(ctx context.Context, name string) (body []byte, version string, err error) {
+	body, version, _, err = b.get(ctx, b.key(name))
+	return body, version, err
+}
+
+// get reads a key with its metadata.
+func (b *bucket) get(ctx context.Context, key string) (body []byte, version string, metadata map[string]string, err error) {
 	for range 3 {
-		out, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.bucket, Key: aws.String(b.key(name))})
+		out, err := b.client.GetObject(ctx, &s3.GetObjectInput{Bucket: &b.bucket, Key: &key})
 		if err != nil {
-			return nil, "", readError(name, err)
+			return nil, "", nil, readError(key, err)
 		}
 		body, err := io.ReadAll(io.LimitReader(out.Body, maxObjectBytes+1))
 		out.Body.Close()
 		if err != nil {
-			return nil, "", sdk.Errorf(sdk.NotApplied, "S3", "%s could not be read: %w", name, err)
+			return nil, "", nil, sdk.Errorf(sdk.NotApplied, "S3", "%s could not be read: %w", key, err)
 		}
 		etag := aws.ToString(out.ETag)
 		switch {
 		case len(body) > maxObjectBytes:
-			return nil, "", sdk.Errorf(sdk.Unsuitable, name, "more than %d bytes; it is not one of ours", maxObjectBytes)
+			return nil, "", nil, sdk.Errorf(sdk.Unsuitable, key, "more than %d bytes; it is not one of ours", maxObjectBytes)
 		case out.ContentLength != nil && *out.ContentLength != int64(len(body)):
 			continue
 		case etag == "":
-			return nil, "", sdk.Errorf(sdk.Unsuitable, "S3", "the server gives no ETag")
+			return nil, "", nil, sdk.Errorf(sdk.Unsuitable, "S3", "the server gives no ETag")
 		case b.md5.Load() == etagMD5 && !isMD5(etag, body):
 			continue
 		}
-		return body, etag, nil
+		return body, etag, out.Metadata, nil
 	}
-	return nil, "", sdk.Errorf(sdk.NotApplied, "S3", "%s: the server gave a body that is not its ETag's, three times", name)
+	return nil, "", nil, sdk.Errorf(sdk.NotApplied, "S3", "%s: the server gave a body that is not its ETag's, three times", key)
 }
 
 // PutIf implements cas.Objects.
 func (b *bucket) PutIf(ctx context.Context, name string, body []byte, version string) (bool, string, error) {
+	return b.put(ctx, &s3.PutObjectInput{Key: aws.String(b.key(name))}, body, version)
+}
+
+// put sends one conditional PUT.
+func (b *bucket) put(ctx context.Context, in *s3.PutObjectInput, body []byte, version string) (bool, string, error) {
 	if err := ctx.Err(); err != nil {
 		return false, "", sdk.Errorf(sdk.NotApplied, "S3", "nothing was sent: %w", err)
 	}
-	in := &s3.PutObjectInput{Bucket: &b.bucket, Key: aws.String(b.key(name)), Body: bytes.NewReader(body)}
+	in.Bucket, in.Body = &b.bucket, bytes.NewReader(body)
 	if version == "" {
 		in.IfNoneMatch = aws.String("*")
 	} else {

@@ -13,6 +13,25 @@
 // Options.Checksum says, and a read body is held against its ETag where the
 // bucket's ETags are MD5 sums, as Probe and the first write find out.
 //
+// # Layout "object"
+//
+// With layout=object the value of the key "content" is an object of its own that
+// anybody may read with a plain GET: its key is Options.Objects and the resource,
+// and the fence lies in its metadata. Receipts and other keys lie below the
+// prefix as before. An object that was there before is taken on as it is; one
+// that is written past the gate loses its metadata, which the next read reports
+// as FENCE_REGRESSION. Every mutation, a claim too, writes the object anew.
+//
+// An ETag is in most buckets the MD5 of the bytes, whatever the metadata say: two
+// versions with the same bytes have the same, and a stale writer's If-Match would
+// hold. So the team must say how bytes are unique:
+//
+//	unique=space   64 characters of white space follow the value: JSON, XML, text
+//	unique=gzip    the object is a gzip stream whose header carries a nonce, with
+//	               Content-Encoding: gzip, which HTTP clients undo
+//	unique=etag    nothing is added: only for buckets whose ETags are never used
+//	               twice (directory buckets, SSE-KMS); Probe tries that
+//
 // # Limits
 //
 // No caller's code and no native effects: another object cannot change in the

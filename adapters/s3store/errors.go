@@ -33,6 +33,9 @@ var answers = []struct {
 	{http.StatusNotFound, "NotFound", mismatch, "the object is not there"},
 	{http.StatusNotFound, "NoSuchBucket", unsuitable, "the bucket does not exist; create it"},
 	{http.StatusConflict, "ConditionalRequestConflict", notApplied, "the server was deciding another conditional write; try again"},
+	{http.StatusConflict, "ObjectParentIsFile", unsuitable, "the server keeps objects as files, and one of the key's parents is one"},
+	{http.StatusConflict, "ExistingObjectIsDirectory", unsuitable, "the server keeps objects as files, and others lie below this key"},
+	{http.StatusBadRequest, "KeyTooLongError", unsuitable, "the server does not take a key of this length"},
 	{http.StatusForbidden, "", unsuitable, "no permission, or a signature that the server does not take; see doc.go for what the role needs"},
 	{http.StatusUnauthorized, "", unsuitable, "no credentials that the server takes"},
 	{http.StatusMovedPermanently, "", unsuitable, "the bucket is in another region; name it in the DSN"},
@@ -42,6 +45,7 @@ var answers = []struct {
 	{http.StatusBadRequest, "IncompleteBody", notApplied, "the body was cut on the way"},
 	{http.StatusBadRequest, "RequestTimeout", notApplied, "the body did not come in time"},
 	{http.StatusBadRequest, "EntityTooLarge", notApplied, "the object is too large"},
+	{http.StatusBadRequest, "MetadataTooLarge", unsuitable, "the server takes less metadata than the 2 KB of S3"},
 	{http.StatusBadRequest, "InvalidArgument", unsuitable, "the server does not understand a header"},
 	{http.StatusBadRequest, "InvalidRequest", unsuitable, "the server does not take the request"},
 	{http.StatusBadRequest, "NotImplemented", unsuitable, "the server does not offer this header or checksum; try checksum=when_required"},
@@ -96,7 +100,7 @@ func readError(name string, err error) error {
 	switch {
 	case code == "NoSuchKey", status == http.StatusNotFound && code != "NoSuchBucket":
 		return sdk.Errorf(sdk.NotFound, name, "no such object")
-	case status == http.StatusForbidden, code == "NoSuchBucket", status == http.StatusMovedPermanently:
+	case status == http.StatusForbidden, code == "NoSuchBucket", code == "KeyTooLongError", status == http.StatusMovedPermanently:
 		_, err := classify(err, true)
 		return err
 	}

@@ -20,10 +20,11 @@ const (
 )
 
 // probe proves that the bucket decides conditions, and decides them atomically,
-// and that nothing in it expires. It writes below probe/ and takes that away
+// that a reader never sees half an object, that half an upload leaves none, and
+// that nothing in it expires. It writes below probe/ and takes that away
 // again if it may.
-func (b *bucket) probe(ctx context.Context) error {
-	if err := b.lifecycle(ctx); err != nil {
+func (b *bucket) probe(ctx context.Context, prefixes ...string) error {
+	if err := b.lifecycle(ctx, prefixes); err != nil {
 		return err
 	}
 	var nonce [8]byte
@@ -41,7 +42,10 @@ func (b *bucket) probe(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	if err := b.torn(ctx, base+"torn"); err != nil {
+		return err
+	}
+	return b.cut(ctx, base+"cut")
 }
 
 // conditions proves rejection, not just acceptance.
@@ -123,8 +127,8 @@ func (b *bucket) race(ctx context.Context, name string) error {
 	return nil
 }
 
-// lifecycle refuses a rule that expires objects under the prefix.
-func (b *bucket) lifecycle(ctx context.Context) error {
+// lifecycle refuses a rule that expires objects under one of the prefixes.
+func (b *bucket) lifecycle(ctx context.Context, prefixes []string) error {
 	out, err := b.client.GetBucketLifecycleConfiguration(ctx, &s3.GetBucketLifecycleConfigurationInput{Bucket: &b.bucket})
 	if err != nil {
 		switch status, code := answered(err); {
@@ -137,12 +141,15 @@ func (b *bucket) lifecycle(ctx context.Context) error {
 		return sdk.Errorf(sdk.NotApplied, "S3", "the lifecycle rules could not be read: %w", err)
 	}
 	for _, r := range out.Rules {
-		if expires(&r) && touches(&r, b.prefix+"/") {
+		for _, prefix := range prefixes {
+			if !expires(&r) || !touches(&r, prefix) {
+				continue
+			}
 			id := "without ID"
 			if r.ID != nil {
 				id = *r.ID
 			}
-			return sdk.Errorf(sdk.Unsuitable, "lifecycle rule", "%q expires objects under %s/; a fence must never expire: give the rule another prefix or remove it", id, b.prefix)
+			return sdk.Errorf(sdk.Unsuitable, "lifecycle rule", "%q expires objects under %q; a fence must never expire: give the rule another prefix or remove it", id, prefix)
 		}
 	}
 	return nil

@@ -27,6 +27,17 @@ type Options struct {
 	// whether it is the real service, sdk.Live if empty.
 	Backend     string
 	Environment sdk.Environment
+	// Layout is LayoutHead if empty, or LayoutObject. A place keeps the one that
+	// it was made with.
+	Layout string
+	// Objects begins the keys of the resources' objects in LayoutObject, which is
+	// Objects followed by the resource; may be empty.
+	Objects string
+	// Unique says how versions of an object with the same value get different ETags;
+	// LayoutObject needs it.
+	Unique Unique
+	// ContentType is given to those objects, "application/octet-stream" if empty.
+	ContentType string
 	// Dialled says that the client was made with OpenOptions.Dial.
 	Dialled bool
 }
@@ -37,6 +48,10 @@ type Options struct {
 //	s3://BUCKET/PREFIX?region=R      the bucket's region; else the chain's
 //	&endpoint=URL                    another server than AWS
 //	&path_style=true                 the bucket in the path, as most others need
+//	&layout=object                   the resource's object readable by anyone, see doc.go
+//	&objects=PREFIX/                 begins the keys of those objects
+//	&content_type=TYPE               of those objects
+//	&unique=space                    or gzip or etag; layout=object needs it, see doc.go
 //	&checksum=when_required          or when_supported, the SDK's default; explicit
 //	                                 per endpoint, since not every server takes
 //	                                 the SDK's checksums
@@ -46,6 +61,23 @@ func Open(ctx context.Context, dsn string, opts sdk.OpenOptions) (sdk.FencedStor
 	if err != nil {
 		return nil, err
 	}
+	client, err := d.client(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	o := &Options{OpenOptions: opts, Environment: d.environment, Layout: d.layout, Objects: d.objects, ContentType: d.contentType, Unique: d.unique, Dialled: true}
+	if d.endpoint != "" {
+		o.Backend = "S3 at " + d.host
+	}
+	s, err := New(ctx, client, d.bucket, d.prefix, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// client is the one that a DSN asks for.
+func (d *dsn) client(ctx context.Context, opts sdk.OpenOptions) (*s3.Client, error) {
 	httpClient := awshttp.NewBuildableClient()
 	if opts.Dial != nil {
 		httpClient = httpClient.WithTransportOptions(func(t *http.Transport) { t.DialContext = opts.Dial })
@@ -58,21 +90,12 @@ func Open(ctx context.Context, dsn string, opts sdk.OpenOptions) (sdk.FencedStor
 	if err != nil {
 		return nil, sdk.Errorf(sdk.NotApplied, "S3", "the SDK's configuration cannot be loaded: %w", err)
 	}
-	client := s3.NewFromConfig(cfg, func(o *s3.Options) {
+	return s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.UsePathStyle = d.pathStyle
 		if d.endpoint != "" {
 			o.BaseEndpoint = &d.endpoint
 		}
-	})
-	o := &Options{OpenOptions: opts, Environment: d.environment, Dialled: true}
-	if d.endpoint != "" {
-		o.Backend = "S3 at " + d.host
-	}
-	s, err := New(ctx, client, d.bucket, d.prefix, o)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	}), nil
 }
 
 // New opens the store under a prefix of a bucket with a client that the team
@@ -90,7 +113,25 @@ func New(ctx context.Context, client *s3.Client, bucketName, prefix string, opts
 		return nil, sdk.Errorf(sdk.Invalid, "bucket", "missing")
 	}
 	b := &bucket{client: client, bucket: bucketName, prefix: prefix}
-	return cas.Open(ctx, cas.Adapter{Objects: b, Description: describe(&o), Probe: b.probe}, o.OpenOptions)
+	a := cas.Adapter{Objects: b, Description: describe(&o), Probe: func(ctx context.Context) error { return b.probe(ctx, prefix+"/") }}
+	switch o.Layout {
+	case LayoutObject:
+		p, err := newPages(b, &o)
+		if err != nil {
+			return nil, err
+		}
+		if err := p.needs(ctx); err != nil {
+			return nil, err
+		}
+		a.Heads, a.ContentKey, a.StateBytes, a.Probe = p, ContentKey, stateBytes, p.probe
+	case "", LayoutHead:
+		if o.Objects != "" || o.ContentType != "" || o.Unique != "" {
+			return nil, sdk.Errorf(sdk.Invalid, "layout", "objects, content type and unique belong to layout %q", LayoutObject)
+		}
+	default:
+		return nil, sdk.Errorf(sdk.Invalid, "layout", "%q is not %q or %q", o.Layout, LayoutHead, LayoutObject)
+	}
+	return cas.Open(ctx, a, o.OpenOptions)
 }
 
 func describe(o *Options) sdk.Description {
@@ -100,6 +141,13 @@ func describe(o *Options) sdk.Description {
 			sdk.CapShared:  {Support: sdk.Supported},
 			sdk.CapDial:    {Support: sdk.Supported},
 		}}
+	if o.Layout == LayoutObject {
+		// Where the objects are is a part of it: another place, another fence.
+		d.Layout = "object.v1"
+		if o.Objects != "" {
+			d.Layout += " at " + o.Objects
+		}
+	}
 	if d.Backend == "" {
 		d.Backend = "S3"
 	}
@@ -117,6 +165,8 @@ type dsn struct {
 	pathStyle                              bool
 	checksum                               aws.RequestChecksumCalculation
 	environment                            sdk.Environment
+	layout, objects, contentType           string
+	unique                                 Unique
 }
 
 func parseDSN(s string) (dsn, error) {
@@ -165,6 +215,14 @@ func (d *dsn) option(name, value string) error {
 		default:
 			return bad
 		}
+	case "layout":
+		d.layout = value
+	case "objects":
+		d.objects = value
+	case "unique":
+		d.unique = Unique(value)
+	case "content_type":
+		d.contentType = value
 	case "environment":
 		if e := sdk.Environment(value); e == sdk.Emulator || e == sdk.Live {
 			d.environment = e

@@ -8,11 +8,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/fencedstore/fencedstore/conformance"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+	"github.com/fencedstore/fencedstore/internal/lab"
 	"github.com/fencedstore/fencedstore/internal/seal"
 	"github.com/fencedstore/fencedstore/sdk"
 	"github.com/johannesboyne/gofakes3"
@@ -21,60 +25,59 @@ import (
 
 const bucketName = "fences"
 
-// server is gofakes3 in memory over plain HTTP, behind a handler that a test may
-// bend.
+// server is an S3 server behind a proxy that a test may bend.
 type server struct {
-	*httptest.Server
-	backend *s3mem.Backend
-	mu      sync.Mutex
-	bend    func(w http.ResponseWriter, r *http.Request, next http.Handler)
-	calls   map[string]int
+	*lab.Proxy
+	backend *s3mem.Backend // of gofakes3
+	layout  string         // added to the DSN
 }
 
+// newServer is gofakes3 in memory over plain HTTP.
 func newServer(t testing.TB) *server {
 	t.Helper()
-	t.Setenv("AWS_ACCESS_KEY_ID", "test")
-	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
-	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
-	t.Setenv("AWS_CONFIG_FILE", "/dev/null")
-	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", "/dev/null")
-	s := &server{backend: s3mem.New(), calls: map[string]int{}}
+	credentialsOfLab(t)
+	s := &server{backend: s3mem.New()}
 	if err := s.backend.CreateBucket(bucketName); err != nil {
 		t.Fatal(err)
 	}
-	next := gofakes3.New(s.backend).Server()
-	s.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mu.Lock()
-		s.calls[r.Method]++
-		bend := s.bend
-		s.mu.Unlock()
-		if bend != nil {
-			bend(w, r, next)
-			return
-		}
-		next.ServeHTTP(w, r)
-	}))
-	t.Cleanup(s.Close)
+	s.Proxy = lab.Handle(t, gofakes3.New(s.backend).Server(), func(r *http.Request) string { return r.Method })
 	return s
 }
 
-func (s *server) set(bend func(w http.ResponseWriter, r *http.Request, next http.Handler)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.bend = bend
+// realServer is one of the lab's, as a process of its own.
+func realServer(t testing.TB, kind *lab.Server) (*server, *lab.Process) {
+	t.Helper()
+	credentialsOfLab(t)
+	process := lab.Start(t, kind)
+	s := &server{}
+	s.Proxy = lab.Front(t, process.URL(), func(r *http.Request) string { return r.Method })
+	if _, err := s.client().CreateBucket(t.Context(), &s3.CreateBucketInput{Bucket: aws.String(bucketName)}); err != nil {
+		t.Fatal(err)
+	}
+	return s, process
 }
 
-func (s *server) count() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.calls {
-		n += c
-	}
-	return n
+func (s *server) client() *s3.Client {
+	return s3.New(s3.Options{Region: "us-east-1", BaseEndpoint: &s.URL, UsePathStyle: true, RequestChecksumCalculation: aws.RequestChecksumCalculationWhenRequired,
+		Credentials: credentials.NewStaticCredentialsProvider(lab.AccessKey, lab.SecretKey, "")})
+}
+
+// remove deletes an object past the store.
+func (s *server) remove(ctx context.Context, key string) error {
+	_, err := s.client().DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: aws.String(bucketName), Key: &key})
+	return err
+}
+
+func credentialsOfLab(t testing.TB) {
+	t.Setenv("AWS_ACCESS_KEY_ID", lab.AccessKey)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", lab.SecretKey)
+	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
+	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
+	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
 }
 
 func (s *server) dsn(prefix string) string {
-	return Scheme + bucketName + "/" + prefix + "?region=us-east-1&path_style=true&checksum=when_required&environment=emulator&endpoint=" + url.QueryEscape(s.URL)
+	return Scheme + bucketName + "/" + prefix + "?region=us-east-1&path_style=true&checksum=when_required&environment=emulator&endpoint=" + url.QueryEscape(s.URL) + s.layout
 }
 
 func open(t testing.TB, s *server) sdk.FencedStore {
@@ -85,15 +88,6 @@ func open(t testing.TB, s *server) sdk.FencedStore {
 	}
 	t.Cleanup(func() { st.Close() })
 	return st
-}
-
-func TestConformance(t *testing.T) {
-	s := newServer(t)
-	conformance.Run(t, conformance.Harness{Name: "s3",
-		Open: func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
-			return Open(ctx, s.dsn("suite"), o)
-		},
-	}, &conformance.Options{Profile: conformance.Quick, Schedules: 50})
 }
 
 const resource sdk.ResourceID = "invoice/42"
@@ -125,7 +119,7 @@ func TestLostAnswer(t *testing.T) {
 	st := open(t, s)
 	apply(t, st, mutation(1, 1, "op-1"), sdk.Accepted)
 	puts := 0
-	s.set(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	s.Set(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if !isHeadPut(r) {
 			next.ServeHTTP(w, r)
 			return
@@ -138,7 +132,7 @@ func TestLostAnswer(t *testing.T) {
 	if puts != 1 {
 		t.Errorf("the head was sent %d times", puts)
 	}
-	s.set(nil)
+	s.Set(nil)
 	apply(t, st, mutation(1, 2, "op-2", sdk.Put("k", []byte("v"))), sdk.Replayed)
 }
 
@@ -148,14 +142,14 @@ func TestLostRequest(t *testing.T) {
 	s := newServer(t)
 	st := open(t, s)
 	apply(t, st, mutation(1, 1, "op-1"), sdk.Accepted)
-	s.set(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+	s.Set(func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		if isHeadPut(r) {
 			panic(http.ErrAbortHandler)
 		}
 		next.ServeHTTP(w, r)
 	})
 	apply(t, st, mutation(1, 2, "op-2"), sdk.MutationUnknown)
-	s.set(nil)
+	s.Set(nil)
 	apply(t, st, mutation(1, 2, "op-2"), sdk.Accepted)
 }
 
@@ -198,9 +192,9 @@ func TestAnswers(t *testing.T) {
 			s := newServer(t)
 			st := open(t, s)
 			apply(t, st, mutation(1, 1, "op-1"), sdk.Accepted)
-			s.set(answer(r.status, r.code))
+			s.Set(answer(r.status, r.code))
 			apply(t, st, mutation(1, 2, "op-2"), r.want)
-			s.set(nil)
+			s.Set(nil)
 			apply(t, st, mutation(1, 2, "op-2"), sdk.Accepted)
 		})
 	}
@@ -212,8 +206,6 @@ func TestHeadVanished(t *testing.T) {
 		s := newServer(t)
 		st := open(t, s)
 		apply(t, st, mutation(9, 1, "op-1"), sdk.Accepted)
-		b := st.(interface{ Describe() sdk.Description })
-		_ = b
 		list, err := s.backend.ListBucket(bucketName, &gofakes3.Prefix{HasPrefix: true, Prefix: "p/main/head/"}, gofakes3.ListBucketPage{})
 		if err != nil || len(list.Contents) != 1 {
 			t.Fatal(list, err)
@@ -221,7 +213,7 @@ func TestHeadVanished(t *testing.T) {
 		if _, err := s.backend.DeleteObject(bucketName, list.Contents[0].Key); err != nil {
 			t.Fatal(err)
 		}
-		s.set(answer(status, map[int]string{404: "NoSuchKey", 412: "PreconditionFailed"}[status]))
+		s.Set(answer(status, map[int]string{404: "NoSuchKey", 412: "PreconditionFailed"}[status]))
 		apply(t, st, mutation(9, 2, "op-2"), sdk.FenceRegression)
 		apply(t, open(t, s), mutation(3, 1, "op-3"), sdk.FenceRegression)
 	}
@@ -234,9 +226,9 @@ func TestRoundTrips(t *testing.T) {
 	apply(t, st, mutation(1, 1, "op-1"), sdk.Accepted)
 	apply(t, st, mutation(1, 2, "op-2"), sdk.Accepted)
 	for i := 3; i < 20; i++ {
-		before := s.count()
+		before := s.Count("")
 		apply(t, st, mutation(1, i, fmt.Sprint("op-", i), sdk.Put("k", []byte("v"))), sdk.Accepted)
-		if n := s.count() - before; n != 1 {
+		if n := s.Count("") - before; n != 1 {
 			t.Errorf("segment %d took %d requests", i, n)
 		}
 	}
@@ -294,7 +286,7 @@ func TestProbe(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			st := open(t, s)
-			s.set(bend)
+			s.Set(bend)
 			if err := st.Probe(t.Context()); !errors.Is(err, sdk.ErrUnsuitable) {
 				t.Errorf("got %v, want UNSUITABLE", err)
 			}

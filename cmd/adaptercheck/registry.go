@@ -36,6 +36,11 @@ type adapter struct {
 	// needs a server.
 	Fresh func() (dsn string, remove func() error, err error)
 
+	// Schema says what a DSN needs before it is opened, nil for nothing; Create
+	// makes what the credentials at hand may, nil where Open does.
+	Schema func(dsn string) ([]sdk.SchemaPart, error)
+	Create func(ctx context.Context, dsn string, o sdk.OpenOptions) error
+
 	// Damage takes the fence of r away behind the adapter's back (F7); nil where
 	// that cannot be done.
 	Damage func(ctx context.Context, dsn string, r sdk.ResourceID) error
@@ -66,6 +71,7 @@ func builtin() []adapter {
 				}, nil
 			},
 			Fresh:  freshSQLite,
+			Schema: sqlitestore.Schema,
 			Damage: damageSQLite,
 			Native: nativeSQLite,
 		},
@@ -91,6 +97,7 @@ func builtin() []adapter {
 					return etcdstore.Open(ctx, dsn, o)
 				}, nil
 			},
+			Schema: etcdstore.Schema,
 		},
 		{
 			Name: "dynamodb", Schemes: []string{"dynamodb"}, Example: "dynamodb://TABLE?region=eu-central-1",
@@ -113,6 +120,8 @@ func builtin() []adapter {
 					return s3store.Open(ctx, dsn, o)
 				}, nil
 			},
+			Schema: s3store.Schema,
+			Create: s3store.CreateSchema,
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package cas
 
 import (
+	"bytes"
 	"context"
 	"time"
 
@@ -41,6 +42,11 @@ func (s *Store) apply(ctx context.Context, a sdk.Admission) (sdk.Outcome, error)
 			return out, err
 		}
 		guess = false
+		if base == nil {
+			if t.refused++; t.refused > maxRefused {
+				return sdk.Outcome{}, sdk.Errorf(sdk.Unsuitable, "head", "%d times the store refused to create it since it is there, and said that it is not: it is deleted and kept at once, or reads are not of what writes see", t.refused)
+			}
+		}
 		if t.lost++; t.lost > 2 && !pause(ctx, wait) {
 			return sdk.Outcome{}, sdk.Errorf(sdk.NotApplied, "head", "other writers were faster until the context ended; nothing was applied: %w", ctx.Err())
 		}
@@ -58,6 +64,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 	}
 }
 
+// maxRefused is how often creating a head may lose to one that then is not there.
+const maxRefused = 10
+
 // try is one Apply.
 type try struct {
 	store     *Store
@@ -66,6 +75,7 @@ type try struct {
 	mutation  *sdk.Mutation
 	nonce     string
 	lost      int // swaps that others won
+	refused   int // of these, without a head before
 }
 
 // unsent is the error of a read before anything was sent that could change a
@@ -110,11 +120,11 @@ func (t *try) once(ctx context.Context, base *known, guess bool) (out sdk.Outcom
 		out, err := d.Outcome()
 		return out, true, err
 	}
-	next, body, err := t.build(ctx, base, &d)
+	next, w, err := t.build(ctx, base, &d)
 	if err != nil {
 		return t.failed(ctx, base, guess, err)
 	}
-	return t.swap(ctx, base, next, body, &d)
+	return t.swap(ctx, base, next, w, &d)
 }
 
 // failed says what an error means that came while base's parts were read or new
@@ -132,22 +142,27 @@ func (t *try) failed(ctx context.Context, base *known, guess bool, err error) (s
 	return sdk.Outcome{}, true, t.unsent(err)
 }
 
-// build writes the parts and returns the next head, which refers to them, and
-// its bytes.
-func (t *try) build(ctx context.Context, base *known, d *sdk.Decision) (*head, []byte, error) {
+// wire is a head as it is written.
+type wire struct {
+	state, content []byte
+}
+
+// build writes the parts and returns the next head, which refers to them.
+func (t *try) build(ctx context.Context, base *known, d *sdk.Decision) (*head, wire, error) {
 	s, m := t.store, t.mutation
 	next := &head{Schema: headSchema, Resource: string(m.Resource), Values: map[string]content{}}
 	var sequence uint64
 	if base != nil {
 		next = base.head.clone()
-		next.Marked = true
-		sequence, _ = base.head.sequence() // parseHead has checked it
+		next.Schema, next.Resource = headSchema, string(m.Resource)
+		next.Marked = base.head.fenced()
+		sequence, _ = base.head.sequence() // parseHead has checked it; 0 where nobody has fenced yet
 	}
 	next.Sequence, next.Nonce, next.Fence = decimal(sequence+1), t.nonce, fenceOf(d.Next)
 	st := &staging{names: t.names, sequence: sequence, nonce: t.nonce}
 	result, err := s.stage(ctx, st, m.Result)
 	if err != nil {
-		return nil, nil, err
+		return nil, wire{}, err
 	}
 	next.Recent = append(next.Recent, receiptOf(d.Receipt, result))
 	limit := s.maxHead
@@ -156,38 +171,54 @@ func (t *try) build(ctx context.Context, base *known, d *sdk.Decision) (*head, [
 			limit = s.maxHead - s.maxHead/8
 		}
 		if err := t.effect(ctx, next, st, e); err != nil {
-			return nil, nil, err
+			return nil, wire{}, err
 		}
 	}
 	if len(next.Recent) > maxRecent {
 		if err := s.seal(ctx, next, st, keepRecent); err != nil {
-			return nil, nil, err
+			return nil, wire{}, err
 		}
 	}
-	body, err := marshalHead(next)
-	if err == nil && len(body) > limit && len(next.Recent) > 1 {
+	w, err := s.encode(ctx, next, st, limit)
+	if sdk.CodeOf(err) == sdk.TooLarge && len(next.Recent) > 1 {
 		if err := s.seal(ctx, next, st, 1); err != nil {
-			return nil, nil, err
+			return nil, wire{}, err
 		}
-		body, err = marshalHead(next)
+		w, err = s.encode(ctx, next, st, limit)
 	}
-	if err == nil && len(body) > limit {
-		err = sdk.Errorf(sdk.TooLarge, "resource", "its head would have %d bytes, above %d: too many keys in one resource; what lies above is kept for claims and deletes", len(body), limit)
-	}
-	return next, body, err
+	return next, w, err
 }
 
-func marshalHead(h *head) ([]byte, error) {
+// encode turns a head into what is written, TOO_LARGE above limit.
+func (s *Store) encode(ctx context.Context, h *head, st *staging, limit int) (wire, error) {
+	if s.together != nil {
+		return s.split(ctx, h, st, limit)
+	}
 	body, err := json.Marshal(h)
 	if err != nil {
-		return nil, sdk.Errorf(sdk.NotApplied, "head", "%w", err)
+		return wire{}, sdk.Errorf(sdk.NotApplied, "head", "%w", err)
 	}
-	return body, nil
+	return wire{state: body}, checkHead(body, limit)
+}
+
+func checkHead(body []byte, limit int) error {
+	if len(body) > limit {
+		return sdk.Errorf(sdk.TooLarge, "resource", "its head would have %d bytes, above %d: too many keys in one resource; what lies above is kept for claims and deletes", len(body), limit)
+	}
+	return nil
+}
+
+// putHead swaps the head.
+func (s *Store) putHead(ctx context.Context, n names, r sdk.ResourceID, w wire, version string) (bool, string, error) {
+	if s.together != nil {
+		return s.together.PutHead(ctx, r, w.state, w.content, version)
+	}
+	return s.objects.PutIf(ctx, n.head(), w.state, version)
 }
 
 // stage keeps small content inline and writes large content into a part.
 func (s *Store) stage(ctx context.Context, st *staging, b []byte) (content, error) {
-	if len(b) <= InlineBytes {
+	if len(b) <= s.inline {
 		return content{Inline: append([]byte(nil), b...)}, nil
 	}
 	p := partOf(st.next(), b)
@@ -200,12 +231,17 @@ func (t *try) effect(ctx context.Context, h *head, st *staging, e sdk.Effect) er
 	switch e.Kind {
 	case sdk.KindPut:
 		key, value, _ := sdk.ParsePut(e.Body)
+		if t.store.together != nil && key == t.store.adapter.ContentKey {
+			h.Values[key] = content{Inline: bytes.Clone(value)}
+			return nil
+		}
 		c, err := t.store.stage(ctx, st, value)
-		h.Values[key] = c
+		h.Values[key], h.dirty = c, true
 		return err
 	case sdk.KindDelete:
 		key, _ := sdk.ParseDelete(e.Body)
 		delete(h.Values, key)
+		h.dirty = h.dirty || key != t.store.adapter.ContentKey
 	case sdk.KindResolve:
 		key, _ := sdk.ParseResolve(e.Body)
 		name := t.names.quarantine(key)
@@ -221,13 +257,13 @@ func (t *try) effect(ctx context.Context, h *head, st *staging, e sdk.Effect) er
 		if h.Resolved == nil {
 			h.Resolved = map[string]string{}
 		}
-		h.Resolved[name] = string(t.mutation.Operation)
+		h.Resolved[name], h.dirty = string(t.mutation.Operation), true
 	}
 	return nil
 }
 
 // swap sends the head, and settles an answer that was lost.
-func (t *try) swap(ctx context.Context, base *known, next *head, body []byte, d *sdk.Decision) (out sdk.Outcome, done bool, err error) {
+func (t *try) swap(ctx context.Context, base *known, next *head, w wire, d *sdk.Decision) (out sdk.Outcome, done bool, err error) {
 	s, m := t.store, t.mutation
 	if err := ctx.Err(); err != nil {
 		return sdk.Outcome{}, true, sdk.Errorf(sdk.NotApplied, "", "the head was not replaced: %w", err)
@@ -236,7 +272,7 @@ func (t *try) swap(ctx context.Context, base *known, next *head, body []byte, d 
 	if base != nil {
 		version = base.version
 	}
-	swapped, now, err := s.objects.PutIf(ctx, t.names.head(), body, version)
+	swapped, now, err := s.putHead(ctx, t.names, m.Resource, w, version)
 	switch {
 	case err != nil && sdk.WriteCode(err) != sdk.MutationUnknown:
 		s.heads.drop(string(m.Resource))
@@ -247,7 +283,7 @@ func (t *try) swap(ctx context.Context, base *known, next *head, body []byte, d 
 	case !swapped:
 		return sdk.Outcome{}, false, nil
 	}
-	s.heads.put(string(m.Resource), &known{next, d.Next, now})
+	s.keep(m.Resource, &known{next, d.Next, now})
 	return t.accepted(ctx, next.Marked, d)
 }
 
@@ -312,7 +348,7 @@ func (s *Store) mark(ctx context.Context, n names) error {
 // marked makes sure that the marker of a head is there. The first head says
 // nothing of it; every later one was written after it.
 func (s *Store) marked(ctx context.Context, n names, k *known) error {
-	if k == nil || k.head.Marked {
+	if k == nil || k.head.Marked || !k.head.fenced() {
 		return nil
 	}
 	if _, _, err := s.objects.Get(ctx, n.marker()); sdk.CodeOf(err) != sdk.NotFound {

@@ -213,7 +213,7 @@ func (s *Store) seal(ctx context.Context, h *head, st *staging, keep int) error 
 		}
 		next = append(next, written...)
 	}
-	h.Archive, h.Recent = next, slices.Clone(left)
+	h.Archive, h.Recent, h.dirty = next, slices.Clone(left), true
 	return nil
 }
 
@@ -249,14 +249,15 @@ func (s *Store) sealShard(ctx context.Context, sh *shard, last uint64, moving []
 	return s.writeDirectory(ctx, buckets, st)
 }
 
-// writeDirectory writes the directory of buckets, or two where it has grown.
+// writeDirectory writes the directory of buckets, or two where it has grown. A
+// head beside a value has no room for a list; there it stays one.
 func (s *Store) writeDirectory(ctx context.Context, buckets []bucketEntry, st *staging) ([]shard, error) {
 	d := &directory{Schema: directorySchema, Buckets: buckets}
 	body, err := json.Marshal(d)
 	if err != nil {
 		return nil, damaged("directory", "%w", err)
 	}
-	if half := len(buckets) / 2; len(body) > s.maxHead/4 && half > 0 {
+	if half := len(buckets) / 2; len(body) > s.maxHead/4 && half > 0 && s.together == nil {
 		low, err := s.writeDirectory(ctx, buckets[:half:half], st)
 		if err != nil {
 			return nil, err

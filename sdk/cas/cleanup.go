@@ -68,6 +68,9 @@ func (s *Store) references(ctx context.Context, h *head) (map[string]bool, error
 	for i := range h.Recent {
 		note(&h.Recent[i].Result)
 	}
+	if h.Rest != nil {
+		used[h.Rest.Name] = true
+	}
 	for i := range h.Archive {
 		used[h.Archive[i].Directory.Name] = true
 		d, err := s.directory(ctx, &h.Archive[i])

@@ -39,6 +39,12 @@ type head struct {
 	Archive  []shard            `json:"archive,omitempty"`
 	Values   map[string]content `json:"values"`
 	Resolved map[string]string  `json:"resolved,omitempty"` // quarantine object to operation
+
+	// Of a head that lies beside a value, see split.go.
+	Rest    *part   `json:"rest,omitzero"`
+	Content *beside `json:"content,omitzero"`
+	inRest  int     // how many of Recent are in Rest
+	dirty   bool    // Rest has to be written anew
 }
 
 type fence struct {
@@ -175,6 +181,9 @@ func (r *receipt) receipt(id sdk.ResourceID) (*sdk.Receipt, error) {
 	}
 	return out, nil
 }
+
+// fenced is false for an object that nobody has fenced yet.
+func (h *head) fenced() bool { return h.Nonce != "" }
 
 // clone copies what a new head changes.
 func (h *head) clone() *head {

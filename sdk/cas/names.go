@@ -27,6 +27,10 @@ var lower32 = base32.NewEncoding("abcdefghijklmnopqrstuvwxyz234567").WithPadding
 
 type names struct{ namespace, resource string }
 
+// HeadName is the name of a resource's head among the objects, for tests that
+// remove it.
+func HeadName(namespace string, r sdk.ResourceID) string { return namesOf(namespace, r).head() }
+
 func namesOf(namespace string, r sdk.ResourceID) names {
 	sum := sha256.Sum256([]byte(r))
 	return names{namespace, lower32.EncodeToString(sum[:])}

@@ -1,6 +1,10 @@
 package cas
 
-import "context"
+import (
+	"context"
+
+	"github.com/fencedstore/fencedstore/sdk"
+)
 
 // Objects is what the kit needs of a store. Names are 1 to 512 bytes of a–z,
 // 0–9, '.', '-' and '/', without empty segments. All methods may be called at
@@ -35,6 +39,25 @@ type Objects interface {
 	// order, and with no object missing whose PutIf or PutNew had returned before
 	// the call.
 	List(ctx context.Context, prefix string, each func(name string) error) error
+}
+
+// Heads keeps the head of a resource beside one value of it, in one object that
+// anybody may read: layout "object". The kit asks nothing of it but two methods;
+// everything else stays with Objects. Versions are as those of Objects.
+type Heads interface {
+	// GetHead returns what PutHead wrote, linearizable with it.
+	//
+	//  1. state, content, version, nil. A state of nil: there is an object, and
+	//     nobody has fenced it yet (or somebody has overwritten it past the gate;
+	//     the marker tells).
+	//  2. NOT_FOUND: there is no such object.
+	//  3. INVALID: the resource cannot have one.
+	//  4. another code: it could not be read.
+	GetHead(ctx context.Context, r sdk.ResourceID) (state, content []byte, version string, err error)
+
+	// PutHead writes state, up to Adapter.StateBytes, and content in one step, on
+	// the condition and with the outcomes of PutIf.
+	PutHead(ctx context.Context, r sdk.ResourceID, state, content []byte, version string) (swapped bool, next string, err error)
 }
 
 // Remover is what CleanUp needs beside Objects. A writer's own credentials need

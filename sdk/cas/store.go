@@ -36,6 +36,11 @@ type Adapter struct {
 	// bucket of receipts with long names and results), 1 MiB or more
 	// if 0; heads and values are kept below it.
 	MaxObjectBytes int
+	// Heads, if not nil, keeps each head beside the value of ContentKey, with up
+	// to StateBytes for the head. A shadow's heads are always among Objects.
+	Heads      Heads
+	ContentKey string
+	StateBytes int
 	// Close releases what the adapter holds; may be nil.
 	Close func() error
 }
@@ -49,6 +54,9 @@ type Store struct {
 	desc      sdk.Description
 
 	maxHead     int
+	inline      int // the longest value or result that lies in the head itself
+	together    Heads
+	rests       cache[*rest]
 	heads       cache[*known] // by resource: what this handle saw last
 	directories cache[*directory]
 
@@ -79,13 +87,16 @@ const placeSchema = "fencedstore.store.v1"
 //   - UNSUITABLE: the place was made with another namespace or layout.
 //   - another code: the objects could not be read or written.
 func Open(ctx context.Context, a Adapter, opts sdk.OpenOptions) (*Store, error) {
-	namespace, base, _, err := opts.ParseNamespace()
+	namespace, base, shadow, err := opts.ParseNamespace()
 	if err != nil {
 		return nil, err
 	}
 	s := &Store{objects: a.Objects, adapter: a, namespace: namespace, opts: opts, desc: complete(a.Description)}
-	s.heads.limit, s.directories.limit = 1024, 64
-	s.maxHead = maxHeadBytes
+	s.heads.limit, s.directories.limit, s.rests.limit = 1024, 64, 256
+	s.maxHead, s.inline = maxHeadBytes, InlineBytes
+	if a.Heads != nil && !shadow {
+		s.together, s.inline = a.Heads, inlineBeside
+	}
 	if n := a.MaxObjectBytes; n > 0 && n < s.maxHead {
 		s.maxHead = n
 	}
@@ -203,21 +214,34 @@ func (s *Store) Probe(ctx context.Context) error {
 // FENCE_REGRESSION: there is none, and the marker says that there was (F7).
 func (s *Store) fresh(ctx context.Context, r sdk.ResourceID) (*known, error) {
 	n := namesOf(s.namespace, r)
-	body, version, err := s.objects.Get(ctx, n.head())
-	if sdk.CodeOf(err) == sdk.NotFound {
+	k, err := s.getHead(ctx, n, r)
+	if k == nil && sdk.CodeOf(err) == sdk.NotFound || k != nil && !k.head.fenced() {
 		s.heads.drop(string(r))
 		if _, _, err := s.objects.Get(ctx, n.marker()); err != nil {
 			if sdk.CodeOf(err) == sdk.NotFound {
-				return nil, nil
+				return k, nil
 			}
 			return nil, err
 		}
 		// The marker is written after the head, so a head that was made between the
 		// two reads is there now.
-		if body, version, err = s.objects.Get(ctx, n.head()); sdk.CodeOf(err) == sdk.NotFound {
+		if k, err = s.getHead(ctx, n, r); sdk.CodeOf(err) == sdk.NotFound || k != nil && !k.head.fenced() {
 			return nil, missingHead(n)
 		}
 	}
+	if err != nil {
+		return nil, err
+	}
+	s.keep(r, k)
+	return k, nil
+}
+
+// getHead reads the head that is there, NOT_FOUND if there is none.
+func (s *Store) getHead(ctx context.Context, n names, r sdk.ResourceID) (*known, error) {
+	if s.together != nil {
+		return s.joined(ctx, r)
+	}
+	body, version, err := s.objects.Get(ctx, n.head())
 	if err != nil {
 		return nil, err
 	}
@@ -225,9 +249,16 @@ func (s *Store) fresh(ctx context.Context, r sdk.ResourceID) (*known, error) {
 	if err != nil {
 		return nil, err
 	}
-	k := &known{h, state, version}
+	return &known{h, state, version}, nil
+}
+
+// keep remembers a head, unless it holds much.
+func (s *Store) keep(r sdk.ResourceID, k *known) {
+	if k.head.Content != nil && k.head.Content.Size > keepContent {
+		s.heads.drop(string(r))
+		return
+	}
 	s.heads.put(string(r), k)
-	return k, nil
 }
 
 func missingHead(n names) error {
