@@ -31,7 +31,7 @@ func (s *Store) Probe(ctx context.Context) error {
 			s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.table, Key: keyOf(pk, sk)})
 		}
 	}()
-	return s.probeTransaction(ctx, pk)
+	return s.layout.probe(ctx, pk)
 }
 
 func (s *Store) probeTable(ctx context.Context) error {
@@ -66,7 +66,10 @@ func (s *Store) probeReplicas(t *types.TableDescription) error {
 		return nil
 	}
 	if t.MultiRegionConsistency == types.MultiRegionConsistencyStrong {
-		return sdk.Errorf(sdk.Unsuitable, "replicas", "a global table with strong consistency takes no transactions; use a table in one region")
+		if s.opts.Layout == LayoutItem {
+			return nil
+		}
+		return sdk.Errorf(sdk.Unsuitable, "replicas", "a global table with strong consistency takes no transactions; use layout item, or a table in one region")
 	}
 	region := s.client.Options().Region
 	switch s.homeRegion {
@@ -78,7 +81,7 @@ func (s *Store) probeReplicas(t *types.TableDescription) error {
 	return sdk.Errorf(sdk.Unsuitable, "home_region", "it is %q and this client is in %q", s.homeRegion, region)
 }
 
-func (s *Store) probeTransaction(ctx context.Context, pk string) error {
+func (s *transactions) probe(ctx context.Context, pk string) error {
 	const big = 1<<53 + 1
 	put := func(sk string, n uint64, condition string) types.TransactWriteItem {
 		it := keyOf(pk, sk)
