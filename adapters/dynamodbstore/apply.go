@@ -53,6 +53,7 @@ type try struct {
 	pk string
 
 	effects  []types.TransactWriteItem
+	natives  int
 	mayTwice bool // an attempt of this call may have reached the table
 }
 
@@ -180,7 +181,11 @@ func (t *try) send(ctx context.Context, state sdk.FenceState, d *sdk.Decision) (
 	var sent atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
 	if _, err := t.s.client.TransactWriteItems(traced, in, once); err != nil {
-		return judge(err, sent.Load(), own)
+		means, jerr := judge(err, sent.Load(), own)
+		if means == unsuitable && t.natives > 0 && errorCode(err) == "ValidationException" {
+			means, jerr = effect, coded(effect, "the service does not take the request: an effect's form, or two for one item", err)
+		}
+		return means, jerr
 	}
 	return done, nil
 }
@@ -233,6 +238,7 @@ func (t *try) prepare(ctx context.Context) error {
 				return sdk.Errorf(sdk.Invalid, "effect", "%s names the fence's own table", KindWrite)
 			}
 			t.effects = append(t.effects, *w)
+			t.natives++
 		}
 	}
 	return nil

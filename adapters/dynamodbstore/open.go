@@ -11,6 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/logging"
 	"github.com/fencedstore/fencedstore/sdk"
 )
 
@@ -57,7 +58,7 @@ func Open(ctx context.Context, dsn string, opts sdk.OpenOptions) (sdk.FencedStor
 	if opts.Dial != nil {
 		httpClient = httpClient.WithTransportOptions(func(t *http.Transport) { t.DialContext = opts.Dial })
 	}
-	load := []func(*config.LoadOptions) error{config.WithHTTPClient(httpClient)}
+	load := []func(*config.LoadOptions) error{config.WithHTTPClient(httpClient), config.WithLogger(logging.Nop{})}
 	if d.region != "" {
 		load = append(load, config.WithRegion(d.region))
 	}
