@@ -108,7 +108,10 @@ func (t *itemTry) once(ctx context.Context, base *known, guessed bool) (out sdk.
 	if err := t.effects(ctx, next); err != nil {
 		return out, done, nil, err
 	}
-	it := next.item(t.pk)
+	it, err := next.item(t.pk)
+	if err != nil {
+		return out, done, nil, err
+	}
 	if next.size > maxItemBytes {
 		return out, done, nil, sdk.Errorf(sdk.TooLarge, "resource", "its item would have %d bytes, above %d: too much in one resource", next.size, maxItemBytes)
 	}
@@ -237,14 +240,15 @@ func (t *itemTry) effects(ctx context.Context, h *head) error {
 	return nil
 }
 
-// send writes a head on the condition that base, nil for none, is still there.
+// send writes a head on the condition that base, nil for none, is still there: a
+// nonce is of one head, so no two heads are taken for one.
 func (t *itemTry) send(ctx context.Context, base *head, it item) (meaning, item, error) {
 	in := &dynamodb.PutItemInput{TableName: &t.l.table, Item: it, ConditionExpression: aws.String("attribute_not_exists(pk)"),
 		ReturnValuesOnConditionCheckFailure: types.ReturnValuesOnConditionCheckFailureAllOld}
 	if base != nil {
-		in.ConditionExpression = aws.String("#q = :q AND #n = :n AND #h = :h")
-		in.ExpressionAttributeNames = map[string]string{"#q": "sequence", "#n": "nonce", "#h": "highest"}
-		in.ExpressionAttributeValues = item{":q": number(base.sequence), ":n": bin(base.nonce), ":h": number(uint64(base.state.Highest))}
+		in.ConditionExpression = aws.String("#n = :n")
+		in.ExpressionAttributeNames = map[string]string{"#n": "nonce"}
+		in.ExpressionAttributeValues = item{":n": bin(base.nonce)}
 	}
 	if err := ctx.Err(); err != nil {
 		return retry, nil, sdk.Errorf(sdk.NotApplied, "DynamoDB", "nothing was sent: %w", err)

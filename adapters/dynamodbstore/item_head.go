@@ -127,23 +127,15 @@ func unpacked(b []byte) ([]uint64, error) {
 }
 
 // item is the head as it is written; it sets size.
-func (h *head) item(pk string) item {
+func (h *head) item(pk string) (item, error) {
+	recent, err := recentText(h.recent, &h.state)
+	if err != nil {
+		return nil, sdk.Errorf(sdk.NotApplied, "head", "%w", err)
+	}
 	it := fenceItem(keyOf(pk, skHead), h.state)
 	it["version"], it["sequence"], it["nonce"] = number(headVersion), number(h.sequence), bin(h.nonce)
 	it["marked"], it["archived"], it["tail"] = &types.AttributeValueMemberBOOL{Value: h.marked}, number(h.archived), value(packed(h.tail))
-	recent := make([]types.AttributeValue, 0, len(h.recent))
-	for _, r := range h.recent {
-		m := receiptItem("", r)
-		delete(m, "pk")
-		m["sk"] = str(string(r.Operation))
-		if r.Fence == h.state.Highest { // then grant and job are the fence's (F13, F3)
-			delete(m, "fence")
-			delete(m, "grantDigest")
-			delete(m, "root")
-		}
-		recent = append(recent, &types.AttributeValueMemberM{Value: m})
-	}
-	it["recent"] = &types.AttributeValueMemberL{Value: recent}
+	it["recent"] = str(recent)
 	values := make(item, len(h.values))
 	for k, v := range h.values {
 		values[k] = value(v)
@@ -157,7 +149,7 @@ func (h *head) item(pk string) item {
 		it["resolved"] = &types.AttributeValueMemberM{Value: resolved}
 	}
 	h.size = sizeOf(it)
-	return it
+	return it, nil
 }
 
 // parseHead reads a head strictly; nil for no item.
@@ -187,44 +179,18 @@ func parseHead(it item, id sdk.ResourceID) (*head, error) {
 		}
 		r.take(v.err)
 	}
+	recent := r.text("recent")
 	if r.err != nil {
 		return nil, r.err
 	}
 	if h.state, err = parseFence(it); err != nil {
 		return nil, err
 	}
-	list, ok := it["recent"].(*types.AttributeValueMemberL)
-	if !ok || h.sequence == 0 || len(h.nonce) != 16 || h.state.Absent() {
+	if h.sequence == 0 || len(h.nonce) != 16 || h.state.Absent() {
 		return nil, damaged("head", "sequence %d, %d bytes of nonce, fence %d", h.sequence, len(h.nonce), h.state.Highest)
 	}
-	for _, v := range list.Value {
-		m, ok := v.(*types.AttributeValueMemberM)
-		if !ok {
-			return nil, damaged("head", "a %T among the receipts", v)
-		}
-		receipt, err := recentReceipt(m.Value, it, id)
-		if err != nil {
-			return nil, err
-		}
-		h.recent = append(h.recent, receipt)
-	}
-	return h, nil
-}
-
-// recentReceipt reads a receipt of a head, which lacks what is the fence's own.
-func recentReceipt(m, fence item, id sdk.ResourceID) (*sdk.Receipt, error) {
-	whole := maps.Clone(m)
-	if _, ok := m["fence"]; !ok {
-		for dst, src := range map[string]string{"fence": "highest", "grantDigest": "grantDigest", "root": "root"} {
-			whole[dst] = fence[src]
-		}
-	}
-	r := reader{item: m, what: "receipt"}
-	op := sdk.OperationID(r.text("sk"))
-	if r.err != nil {
-		return nil, r.err
-	}
-	return parseReceipt(whole, id, op)
+	h.recent, err = parseRecent(recent, id, &h.state)
+	return h, err
 }
 
 // sizeOf is an item's size as DynamoDB counts it, or a little more.
