@@ -13,7 +13,8 @@ import (
 
 // Probe implements sdk.FencedStore: it looks at keys, time to live and replicas,
 // and proves on items of its own that a condition that does not hold keeps a
-// whole transaction from being applied, and that numbers are exact.
+// whole transaction from being applied, that of several such
+// transactions one wins, and that numbers are exact.
 func (s *Store) Probe(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -115,5 +116,15 @@ func (s *transactions) probe(ctx context.Context, pk string) error {
 	if len(it) > 0 {
 		return sdk.Errorf(sdk.Unsuitable, "transaction", "half of a transaction was applied")
 	}
-	return nil
+	return race(probeRounds, func(round uint64) error {
+		next := put("a", big+1+round, "n = :n")
+		next.Put.ExpressionAttributeValues = item{":n": number(big + round)}
+		err := send(next)
+		if m, jerr := judge(err, true, all); err != nil && m != recheck {
+			return jerr
+		} else if err != nil {
+			return errLost
+		}
+		return nil
+	})
 }

@@ -16,3 +16,14 @@ var Dynalite = &Server{
 		return []string{"node", filepath.Join(at.Install, "dynalite.cjs"), at.Host, strconv.Itoa(at.Port), at.Data}, nil, nil
 	},
 }
+
+// Minidyn is a target that certification refuses.
+var Minidyn = &Server{
+	Name: "minidyn", Version: "0.8.2",
+	About:  "DynamoDB in memory (Go module, MIT): a target that certification refuses",
+	Cannot: "anything: it keeps numbers as floating point",
+	Pins:   "minidyn", Install: installGo("."), Ready: "/",
+	Command: func(at Place) (argv, env []string, err error) {
+		return []string{filepath.Join(at.Install, "bin", "minidyn"), at.Addr()}, nil, nil
+	},
+}
