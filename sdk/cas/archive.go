@@ -147,10 +147,10 @@ func (s *Store) archived(ctx context.Context, h *head, op sdk.OperationID) (*rec
 	return nil, nil
 }
 
-// seal moves the older receipts of h into the archive: it writes the buckets
-// that they fall into anew, and a directory that refers to them.
-func (s *Store) seal(ctx context.Context, h *head, st *staging) error {
-	n := len(h.Recent) - keepRecent
+// seal moves all but the last keep receipts of h into the archive: it writes the
+// buckets that they fall into anew, and a directory that refers to them.
+func (s *Store) seal(ctx context.Context, h *head, st *staging, keep int) error {
+	n := len(h.Recent) - keep
 	moving, left := h.Recent[:n], h.Recent[n:]
 	d, err := s.directory(ctx, h)
 	if err != nil {

@@ -18,9 +18,11 @@ const (
 	// bucket itself.
 	InlineBytes = 2 << 10
 	// maxHeadBytes bounds a head: the keys of a resource all have an entry in it.
+	// The last eighth is not for new values, so that a full resource can still be
+	// taken over and emptied.
 	maxHeadBytes = 1 << 20
 	// A head keeps between keepRecent and maxRecent receipts; then the older ones
-	// are sealed.
+	// are sealed. One that is full keeps fewer.
 	keepRecent, maxRecent = 16, 48
 )
 

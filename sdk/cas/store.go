@@ -318,9 +318,12 @@ func (s *Store) Inspect(ctx context.Context, r sdk.ResourceID) (state sdk.FenceS
 		if k != nil {
 			state = k.state
 		}
-		return nil
+		return s.answerable(ctx, r, k)
 	})
-	return state, err
+	if err != nil {
+		return sdk.FenceState{}, err
+	}
+	return state, nil
 }
 
 // Receipt implements sdk.FencedStore.
@@ -337,12 +340,22 @@ func (s *Store) Receipt(ctx context.Context, r sdk.ResourceID, op sdk.OperationI
 			return sdk.Errorf(sdk.NotFound, "operation", "%q has no receipt at %q", op, r)
 		}
 		out = *found
-		return nil
+		return s.answerable(ctx, r, k)
 	})
 	if err != nil {
 		return sdk.Receipt{}, err
 	}
 	return out, nil
+}
+
+// answerable makes sure of the marker before fence or receipt are told: to an
+// Apply that lost its answer they are the answer.
+func (s *Store) answerable(ctx context.Context, r sdk.ResourceID, k *known) error {
+	n := namesOf(s.namespace, r)
+	if err := s.marked(ctx, n, k); err != nil {
+		return sdk.Errorf(sdk.NotApplied, n.marker(), "the marker of the first head could not be made sure of: %w", err)
+	}
+	return nil
 }
 
 // receiptOf finds the receipt of an operation, whole; nil if there is none.
