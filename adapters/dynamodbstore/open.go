@@ -10,7 +10,6 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go/logging"
 	"github.com/fencedstore/fencedstore/sdk"
 )
@@ -54,6 +53,23 @@ func Open(ctx context.Context, dsn string, opts sdk.OpenOptions) (sdk.FencedStor
 	if err != nil {
 		return nil, err
 	}
+	client, err := d.client(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	o := &Options{OpenOptions: opts, Layout: d.layout, HomeRegion: d.home, Environment: d.environment, Quarantine: d.quarantine, Dialled: true}
+	if d.endpoint != "" {
+		o.Backend = "DynamoDB at " + d.host
+	}
+	s, err := New(ctx, client, d.table, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// client makes a client by the SDK's own chain.
+func (d *dsn) client(ctx context.Context, opts sdk.OpenOptions) (*dynamodb.Client, error) {
 	httpClient := awshttp.NewBuildableClient()
 	if opts.Dial != nil {
 		httpClient = httpClient.WithTransportOptions(func(t *http.Transport) { t.DialContext = opts.Dial })
@@ -66,20 +82,11 @@ func Open(ctx context.Context, dsn string, opts sdk.OpenOptions) (sdk.FencedStor
 	if err != nil {
 		return nil, sdk.Errorf(sdk.NotApplied, "DynamoDB", "the SDK's configuration cannot be loaded: %w", err)
 	}
-	client := dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
 		if d.endpoint != "" {
 			o.BaseEndpoint = &d.endpoint
 		}
-	})
-	o := &Options{OpenOptions: opts, Layout: d.layout, HomeRegion: d.home, Environment: d.environment, Quarantine: d.quarantine, Dialled: true}
-	if d.endpoint != "" {
-		o.Backend = "DynamoDB at " + d.host
-	}
-	s, err := New(ctx, client, d.table, o)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	}), nil
 }
 
 // New opens the store in a table with a client that the team already has;
@@ -137,20 +144,6 @@ func (s *Store) claimTable(ctx context.Context, base string) error {
 		return sdk.Errorf(sdk.Unsuitable, "layout", "this table has %q, not %q", layout, s.desc.Layout)
 	case namespace != base:
 		return sdk.Errorf(sdk.Unsuitable, "namespace", "%q; this table was made with %q and a resource has one fence", base, namespace)
-	}
-	return nil
-}
-
-// CreateTable creates a table with the keys that the store needs, on demand
-// capacity and point-in-time recovery left to the team.
-func CreateTable(ctx context.Context, client *dynamodb.Client, table string) error {
-	_, err := client.CreateTable(ctx, &dynamodb.CreateTableInput{
-		TableName: &table, BillingMode: types.BillingModePayPerRequest,
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("pk"), AttributeType: types.ScalarAttributeTypeS}, {AttributeName: aws.String("sk"), AttributeType: types.ScalarAttributeTypeS}},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("pk"), KeyType: types.KeyTypeHash}, {AttributeName: aws.String("sk"), KeyType: types.KeyTypeRange}},
-	})
-	if err != nil {
-		return sdk.Errorf(sdk.NotApplied, "DynamoDB", "the table could not be created: %w", err)
 	}
 	return nil
 }
