@@ -102,7 +102,7 @@ func builtin() []adapter {
 		},
 		{
 			Name: "dynamodb", Schemes: []string{"dynamodb"}, Example: "dynamodb://TABLE?region=eu-central-1",
-			About:   "A DynamoDB table: one TransactWriteItems per mutation. Credentials come from the SDK's own chain.",
+			About:   "A DynamoDB table: one TransactWriteItems per mutation, or with layout=item one PutItem. Credentials come from the SDK's own chain.",
 			Network: true,
 			Kill:    true,
 			Bind: func(dsn string) (opener, error) {
@@ -110,6 +110,8 @@ func builtin() []adapter {
 					return dynamodbstore.Open(ctx, dsn, o)
 				}, nil
 			},
+			Schema: dynamodbstore.Schema,
+			Create: dynamodbstore.CreateSchema,
 		},
 		{
 			Name: "s3", Schemes: []string{"s3"}, Example: "s3://BUCKET/PREFIX?region=eu-central-1",
