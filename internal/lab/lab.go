@@ -50,7 +50,7 @@ func (p Place) Addr() string { return fmt.Sprintf("%s:%d", p.Host, p.Port) }
 
 // Servers are all that this package knows, by name.
 func Servers() []*Server {
-	list := []*Server{Fauxqs, Moto, Rclone, S3rver, Versitygw}
+	list := []*Server{Fauxqs, FerretDB, MongoJava, Moto, Rclone, S3rver, Versitygw}
 	slices.SortFunc(list, func(a, b *Server) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
