@@ -30,8 +30,10 @@ public class Serve {
                 }
                 lock.writeLock().lock();
                 try {
-                    commit();
-                    store.sync();
+                    if (store.hasUnsavedChanges()) { // otherwise another command's turn has written it
+                        commit();
+                        store.sync();
+                    }
                 } finally {
                     lock.writeLock().unlock();
                 }
