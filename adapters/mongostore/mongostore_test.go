@@ -123,6 +123,8 @@ func headName(r sdk.ResourceID) string { return cas.HeadName("main", r) }
 // half a second each time until the driver looks at the server again.
 var longCases = regexp.MustCompile(`^wire/(cut|lost-reads)|^vectors/|^conflict/capped`)
 
+func quickly(id string) bool { return os.Getenv(lab.WholeSuite) != "" || !longCases.MatchString(id) }
+
 // cases are the IDs for which is says yes.
 func cases(is func(id string) bool) *regexp.Regexp {
 	var ids []string
@@ -142,7 +144,7 @@ func TestConformanceMongoJava(t *testing.T) {
 	s := newServer(t)
 	db := client(t, s.Addr()).Database("test")
 	certify(t, "mongodb on mongo-java-server", s.dsn("suite"), db.Collection("suite"), headName, nil, cases(func(id string) bool {
-		return id != largeValues && (os.Getenv(lab.WholeSuite) != "" || !longCases.MatchString(id))
+		return id != largeValues && quickly(id)
 	}))
 	certify(t, "mongodb on mongo-java-server", s.dsn("large"), db.Collection("large"), headName, nil, cases(func(id string) bool { return id == largeValues }))
 }

@@ -3,6 +3,8 @@ package mongostore
 import (
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/fencedstore/fencedstore/sdk"
@@ -241,7 +243,7 @@ func (t *txTry) body(tx *transaction, state sdk.FenceState, d *sdk.Decision) (ou
 // so that a stale owner's never runs, and then makes sure that it left fence and
 // receipt alone.
 func (t *txTry) hook(tx *transaction, d *sdk.Decision) (outcome, error) {
-	result, err := t.m.Hook(tx.ctx, tx.session)
+	result, err := t.call(tx)
 	if !tx.session.TransactionRunning() {
 		return lost, sdk.Errorf(sdk.MutationUnknown, "hook", "it ended the transaction itself; leave that to the store")
 	}
@@ -262,6 +264,15 @@ func (t *txTry) hook(tx *transaction, d *sdk.Decision) (outcome, error) {
 		return failed, sdk.Errorf(sdk.Invalid, "hook", "it changed the fence's own documents; nothing was applied")
 	}
 	return what, err
+}
+
+func (t *txTry) call(tx *transaction) (result []byte, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the function panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return t.m.Hook(tx.ctx, tx.session)
 }
 
 // quarantine puts a conflict on record, once by its key; beyond the limit it only
