@@ -10,6 +10,7 @@ import (
 	"github.com/fencedstore/fencedstore/sdk/cas"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+	"go.mongodb.org/mongo-driver/v2/x/mongo/driver/connstring"
 )
 
 // Version is this adapter's.
@@ -54,6 +55,12 @@ func Open(ctx context.Context, dsn string, opts sdk.OpenOptions) (sdk.FencedStor
 			return nil, sdk.Errorf(sdk.Invalid, "DSN", "the driver does not take this URI; its reason is left out since the URI holds credentials")
 		}
 		return nil, sdk.Errorf(sdk.Invalid, "DSN", "the driver does not take this URI: %w", err)
+	}
+	// The driver lets pass what it does not know; a misspelt option would be lost.
+	if parsed, err := connstring.ParseAndValidate(d.uri); err == nil {
+		for name := range parsed.UnknownOptions {
+			return nil, sdk.Errorf(sdk.Invalid, "DSN", "option %s is neither this store's nor the driver's", name)
+		}
 	}
 	if err := pinned(o); err != nil {
 		return nil, err
