@@ -35,11 +35,13 @@ func BenchmarkApply(b *testing.B) {
 				b.Fatal(err)
 			}
 			defer st.Close()
+			// In the store's own collection: mongo-java-server reads all of it for
+			// a filter that names more than _id, whoever asks.
 			addr := s.Addr()
 			if s.process != nil {
 				addr = s.process.Addr()
 			}
-			plain := client(b, addr).Database("test").Collection("plain", options.Collection().SetWriteConcern(writeconcern.Majority()))
+			plain := client(b, addr).Database("test").Collection("p", options.Collection().SetWriteConcern(writeconcern.Majority()))
 			if _, err := plain.InsertOne(b.Context(), bson.D{{Key: "_id", Value: 1}, {Key: "version", Value: int64(0)}}); err != nil {
 				b.Fatal(err)
 			}
@@ -79,11 +81,14 @@ func BenchmarkApply(b *testing.B) {
 
 			through := opened(b, s)
 			apply(through)
-			before := s.Count("")
-			for range 8 {
+			var trips []int
+			for range 99 {
+				before := s.Count("")
 				apply(through)
+				trips = append(trips, s.Count("")-before)
 			}
-			b.ReportMetric(float64(s.Count("")-before)/8, "roundtrips/fenced")
+			slices.Sort(trips)
+			b.ReportMetric(float64(trips[len(trips)/2]), "roundtrips/fenced")
 		})
 	}
 }

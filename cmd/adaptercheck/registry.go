@@ -10,6 +10,7 @@ import (
 	"github.com/fencedstore/fencedstore/adapters/etcdstore"
 	"github.com/fencedstore/fencedstore/adapters/fsstore"
 	"github.com/fencedstore/fencedstore/adapters/memstore"
+	"github.com/fencedstore/fencedstore/adapters/mongostore"
 	"github.com/fencedstore/fencedstore/adapters/s3store"
 	"github.com/fencedstore/fencedstore/adapters/sqlitestore"
 	"github.com/fencedstore/fencedstore/conformance"
@@ -100,6 +101,17 @@ func builtin() []adapter {
 			Bind: func(dsn string) (opener, error) {
 				return func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
 					return dynamodbstore.Open(ctx, dsn, o)
+				}, nil
+			},
+		},
+		{
+			Name: "mongodb", Schemes: []string{"mongodb", "mongodb+srv"}, Example: "mongodb://127.0.0.1:27017/DB?collection=fences",
+			About:   "A MongoDB collection: one filtered update per mutation, or transactions. Credentials and hosts as in any MongoDB URI.",
+			Network: true,
+			Kill:    true,
+			Bind: func(dsn string) (opener, error) {
+				return func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
+					return mongostore.Open(ctx, dsn, o)
 				}, nil
 			},
 		},
