@@ -10,6 +10,7 @@ import (
 	"github.com/fencedstore/fencedstore/adapters/etcdstore"
 	"github.com/fencedstore/fencedstore/adapters/fsstore"
 	"github.com/fencedstore/fencedstore/adapters/memstore"
+	"github.com/fencedstore/fencedstore/adapters/mongostore"
 	"github.com/fencedstore/fencedstore/adapters/s3store"
 	"github.com/fencedstore/fencedstore/adapters/spannerstore"
 	"github.com/fencedstore/fencedstore/adapters/sqlitestore"
@@ -112,6 +113,17 @@ func builtin() []adapter {
 			},
 			Schema: dynamodbstore.Schema,
 			Create: dynamodbstore.CreateSchema,
+		},
+		{
+			Name: "mongodb", Schemes: []string{"mongodb", "mongodb+srv"}, Example: "mongodb://127.0.0.1:27017/DB?collection=fences",
+			About:   "A MongoDB collection: one filtered update per mutation, or transactions. Credentials and hosts as in any MongoDB URI.",
+			Network: true,
+			Kill:    true,
+			Bind: func(dsn string) (opener, error) {
+				return func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
+					return mongostore.Open(ctx, dsn, o)
+				}, nil
+			},
 		},
 		{
 			Name: "s3", Schemes: []string{"s3"}, Example: "s3://BUCKET/PREFIX?region=eu-central-1",
