@@ -130,8 +130,12 @@ func CreateSchema(ctx context.Context, s string, opts sdk.OpenOptions) error {
 	if err != nil {
 		return err
 	}
-	if _, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &d.table}); err == nil {
-		return nil
+	var absent *types.ResourceNotFoundException
+	if err := untilMade(ctx, client, d.table); err == nil || !errors.As(err, &absent) {
+		if err != nil {
+			err = readError(err)
+		}
+		return err
 	}
 	return CreateTable(ctx, client, d.table)
 }
@@ -148,12 +152,28 @@ func CreateTable(ctx context.Context, client *dynamodb.Client, table string) err
 	})
 	var there *types.ResourceInUseException // another caller was faster
 	if err == nil || errors.As(err, &there) {
-		err = dynamodb.NewTableExistsWaiter(client, func(o *dynamodb.TableExistsWaiterOptions) {
-			o.MinDelay, o.MaxDelay = 50*time.Millisecond, 2*time.Second
-		}).Wait(ctx, &dynamodb.DescribeTableInput{TableName: &table}, 5*time.Minute)
+		err = untilMade(ctx, client, table)
 	}
 	if err != nil {
 		return sdk.Errorf(sdk.NotApplied, "table", "%q could not be created: %w", table, err)
 	}
 	return nil
+}
+
+// untilMade waits while a table is being created.
+func untilMade(ctx context.Context, client *dynamodb.Client, table string) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Minute)
+	defer cancel()
+	for wait := 50 * time.Millisecond; ; wait = min(2*wait, 2*time.Second) {
+		out, err := client.DescribeTable(ctx, &dynamodb.DescribeTableInput{TableName: &table})
+		if err != nil {
+			return err
+		}
+		if out.Table.TableStatus != types.TableStatusCreating {
+			return nil
+		}
+		if !pause(ctx, wait) {
+			return ctx.Err()
+		}
+	}
 }
