@@ -54,7 +54,7 @@ func TestCommitUnknown(t *testing.T) {
 	concern := func(bool) (bson.Raw, error) {
 		return raw(t, bson.D{{Key: "ok", Value: 1.0}, {Key: "writeConcernError", Value: bson.D{{Key: "code", Value: int32(64)}, {Key: "errmsg", Value: "waiting for replication"}}}}), nil
 	}
-	cut := func(bool) (bson.Raw, error) { return nil, mongowire.Cut }
+	cut := func(bool) (bson.Raw, error) { return nil, mongowire.ErrCut }
 	for _, x := range []struct {
 		name    string
 		answer  func(bool) (bson.Raw, error)
