@@ -10,7 +10,9 @@ import (
 	"github.com/fencedstore/fencedstore/adapters/etcdstore"
 	"github.com/fencedstore/fencedstore/adapters/fsstore"
 	"github.com/fencedstore/fencedstore/adapters/memstore"
+	"github.com/fencedstore/fencedstore/adapters/mongostore"
 	"github.com/fencedstore/fencedstore/adapters/s3store"
+	"github.com/fencedstore/fencedstore/adapters/spannerstore"
 	"github.com/fencedstore/fencedstore/adapters/sqlitestore"
 	"github.com/fencedstore/fencedstore/conformance"
 	"github.com/fencedstore/fencedstore/sdk"
@@ -113,6 +115,17 @@ func builtin() []adapter {
 			Create: dynamodbstore.CreateSchema,
 		},
 		{
+			Name: "mongodb", Schemes: []string{"mongodb", "mongodb+srv"}, Example: "mongodb://127.0.0.1:27017/DB?collection=fences",
+			About:   "A MongoDB collection: one filtered update per mutation, or transactions. Credentials and hosts as in any MongoDB URI.",
+			Network: true,
+			Kill:    true,
+			Bind: func(dsn string) (opener, error) {
+				return func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
+					return mongostore.Open(ctx, dsn, o)
+				}, nil
+			},
+		},
+		{
 			Name: "s3", Schemes: []string{"s3"}, Example: "s3://BUCKET/PREFIX?region=eu-central-1",
 			About:   "An S3 bucket: conditional PUTs. Credentials come from the SDK's own chain.",
 			Network: true,
@@ -124,6 +137,19 @@ func builtin() []adapter {
 			},
 			Schema: s3store.Schema,
 			Create: s3store.CreateSchema,
+		},
+		{
+			Name: "spanner", Schemes: []string{"spanner"}, Example: "spanner://projects/P/instances/I/databases/D",
+			About:   "A Spanner database: one read-write transaction per mutation. Credentials come from Google's own chain.",
+			Network: true,
+			Kill:    true,
+			Bind: func(dsn string) (opener, error) {
+				return func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
+					return spannerstore.Open(ctx, dsn, o)
+				}, nil
+			},
+			Schema: spannerstore.Schema,
+			Create: spannerstore.CreateSchema,
 		},
 	}
 }

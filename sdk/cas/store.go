@@ -32,7 +32,8 @@ type Adapter struct {
 	// Probe proves that the store decides conditions, atomically; nil proves
 	// nothing.
 	Probe func(ctx context.Context) error
-	// MaxObjectBytes is the largest object that the store takes, 1 MiB or more
+	// MaxObjectBytes is the largest object that the store takes, 256 KiB at least (a
+	// bucket of receipts with long names and results), 1 MiB or more
 	// if 0; heads and values are kept below it.
 	MaxObjectBytes int
 	// Heads, if not nil, keeps each head beside the value of ContentKey, with up
