@@ -98,6 +98,10 @@ func apply(t testing.TB, s sdk.FencedStore, m *sdk.Mutation, want sdk.Code) erro
 // certify runs the suite, with writers that are really killed and fences that are
 // really removed.
 func certify(t *testing.T, name, dsn string, collection *mongo.Collection, fence func(sdk.ResourceID) string, native func(sdk.ResourceID) conformance.Native, match *regexp.Regexp) {
+	if short := lab.Cases(); short != nil {
+		all := match
+		match = cases(func(id string) bool { return all.MatchString(id) && short.MatchString(id) })
+	}
 	conformance.Run(t, conformance.Harness{Name: name, Network: true, Native: native,
 		Open: func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
 			return Open(ctx, dsn, o)
