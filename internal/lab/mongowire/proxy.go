@@ -9,8 +9,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/bson"
 )
 
-// Cut, returned by a Bend, closes the connection without an answer.
-var Cut = errors.New("the connection is cut")
+// ErrCut, returned by a Bend, closes the connection without an answer.
+var ErrCut = errors.New("the connection is cut")
 
 // Bend sees every command before the server does, and may answer it itself, or
 // change what it or the answer says. next hands a command on.
