@@ -108,6 +108,23 @@ func (c *C) notProven(format string, args ...any) {
 	panic(stop{})
 }
 
+// found is how many failures were recorded so far.
+func (c *C) found() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.failures)
+}
+
+// retract forgets the failures after the first n: they were found while what was
+// looked at still moved, as it may.
+func (c *C) retract(n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n < len(c.failures) {
+		c.failures = c.failures[:n]
+	}
+}
+
 func (c *C) figure(name string, n int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

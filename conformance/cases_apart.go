@@ -192,7 +192,7 @@ func apartBlocked(ctx context.Context, c *C) {
 	o := ownerOf(free, 7, "")
 	first := o.put(1, "op-1", "k", "1")
 	c.accept(ctx, h, first)
-	c.held(ctx, h, r, func() {
+	c.held(ctx, h, r, func() bool {
 		c.prompt(ctx, "reading another resource", func(ctx context.Context) error {
 			_, err := other.inspect(ctx, free)
 			if err == nil {
@@ -216,6 +216,7 @@ func apartBlocked(ctx context.Context, c *C) {
 		if out.Code == sdk.Accepted {
 			c.figure("another resource was written meanwhile", 1)
 		}
+		return false
 	})
 	out, err := other.settle(ctx, o.put(2, "op-2", "k", "2"), sdk.Accepted)
 	if !out.Code.Ok() {

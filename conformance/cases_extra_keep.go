@@ -125,7 +125,7 @@ func apartParallel(ctx context.Context, c *C) {
 	for i := range rs {
 		rs[i] = c.resource()
 	}
-	c.held(ctx, h, held, func() {
+	c.held(ctx, h, held, func() bool {
 		c.prompt(ctx, "writes to other resources", func(ctx context.Context) error {
 			for i, r := range rs {
 				m := ownerOf(r, 7, "").put(1, "op-1", "k", "1")
@@ -135,6 +135,7 @@ func apartParallel(ctx context.Context, c *C) {
 			}
 			return nil
 		})
+		return false
 	})
 }
 

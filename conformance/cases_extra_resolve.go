@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/fencedstore/fencedstore/sdk"
@@ -32,19 +33,32 @@ func honestHeld(ctx context.Context, c *C) {
 		op := sdk.OperationID(fmt.Sprintf("waits-%d", i))
 		ms = append(ms, o.put(1, op, "k-"+string(op), "v"))
 	}
-	c.held(ctx, hs[0], r, func() {
+	c.held(ctx, hs[0], r, func() bool {
 		c.prompt(ctx, "writes that are cancelled while another holds the resource", func(ctx context.Context) error {
 			c.parallel(len(ms), func(i int) {
 				wctx, cancel := endSoon(ctx, []string{"cancelled", "expired"}[i/2%2], c.patience()/100)
 				defer cancel()
 				out, err := hs[i%2].apply(wctx, ms[i])
 				codes[i] = out.Code
-				if out.Code != sdk.NotApplied && out.Code != sdk.MutationUnknown {
+				switch out.Code {
+				case sdk.NotApplied, sdk.MutationUnknown, sdk.Accepted, sdk.Quarantined:
+				default:
 					c.errorf("NOT_APPLIED or MUTATION_UNKNOWN", "%s", describeAnswer(out, err))
 				}
 			})
 			return nil
 		})
+		accepted := 0
+		for _, code := range codes {
+			if code == sdk.Accepted {
+				accepted++
+			}
+		}
+		// A conflict is with one that was accepted, or whose answer was cut off.
+		if accepted > 1 || accepted == 0 && slices.Contains(codes, sdk.Quarantined) && !slices.Contains(codes, sdk.MutationUnknown) {
+			c.errorf("at most one accepted, and conflicts only with it", "%v", codes)
+		}
+		return accepted > 0 || slices.Contains(codes, sdk.Quarantined)
 	})
 	if c.failed() {
 		return

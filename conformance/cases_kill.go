@@ -203,6 +203,25 @@ func (c *C) afterKill(ctx context.Context, h *handle, l *lane) {
 		c.errorf(fmt.Sprintf("fence %s with segment %s (acknowledged) to %s (sent)", l.fence, l.acked, l.sent), "after a kill Inspect says %s", showState(s))
 		return
 	}
+	before := c.found()
+	c.wantLane(ctx, h, l, landed)
+	// What was under way when the writer died may land after it, and while this
+	// was looking: then what was seen was no single state. Look again.
+	if s, err := h.inspect(ctx, l.r); err == nil && s.Highest == l.fence && s.Segment > landed && s.Segment <= l.sent {
+		c.retract(before)
+		c.afterKill(ctx, h, l)
+		return
+	}
+	if landed > 0 {
+		cmd := writerCommand{Resource: l.r, Fence: l.fence, Segment: landed}
+		c.again(ctx, h, cmd.mutation())
+	}
+	l.next, l.acked, l.sent = landed, landed, landed
+}
+
+// wantLane expects the receipts and values of a lane of which landed segments
+// were accepted.
+func (c *C) wantLane(ctx context.Context, h *handle, l *lane, landed sdk.Segment) {
 	if landed > 0 {
 		c.wantValue(ctx, h, l.r, "head", []byte(writerOperation(l.fence, landed)))
 	}
@@ -217,9 +236,4 @@ func (c *C) afterKill(ctx context.Context, h *handle, l *lane) {
 			c.wantValue(ctx, h, l.r, string(m.Operation), nil)
 		}
 	}
-	if landed > 0 {
-		cmd := writerCommand{Resource: l.r, Fence: l.fence, Segment: landed}
-		c.again(ctx, h, cmd.mutation())
-	}
-	l.next, l.acked, l.sent = landed, landed, landed
 }

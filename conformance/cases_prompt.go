@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/fencedstore/fencedstore/sdk"
@@ -44,8 +45,10 @@ func (c *C) prompt(ctx context.Context, what string, f func(ctx context.Context)
 	}
 }
 
-// held runs f while caller's code stands still inside r's transaction.
-func (c *C) held(ctx context.Context, h *handle, r sdk.ResourceID, f func()) {
+// held runs f while caller's code stands still inside r's transaction. f says
+// whether another mutation of r was accepted meanwhile: a store may hold others
+// back, or let them through, and then the code that stood still has lost.
+func (c *C) held(ctx context.Context, h *handle, r sdk.ResourceID, f func() (overtaken bool)) {
 	inside, release := make(chan struct{}, 1), make(chan struct{})
 	done := make(chan sdk.Outcome, 1)
 	holding := ownerOf(r, 7, "").hooked(1, "holder", func(ctx context.Context, _ any) ([]byte, error) {
@@ -65,9 +68,10 @@ func (c *C) held(ctx context.Context, h *handle, r sdk.ResourceID, f func()) {
 		defer func() { done <- out }()
 		c.guard(func() { out, _ = h.apply(ctx, holding) })
 	}()
+	overtaken := false
 	select {
 	case <-inside:
-		c.guard(f)
+		c.guard(func() { overtaken = f() })
 	case out := <-done:
 		close(release)
 		c.fatalf("the code runs", "%s without running it", out.Code)
@@ -76,7 +80,11 @@ func (c *C) held(ctx context.Context, h *handle, r sdk.ResourceID, f func()) {
 	close(release)
 	select {
 	case out := <-done:
-		if out.Code != sdk.Accepted && ctx.Err() == nil {
+		switch {
+		case ctx.Err() != nil, overtaken && out.Code != sdk.Accepted && out.Code != sdk.Replayed, !overtaken && out.Code == sdk.Accepted:
+		case overtaken:
+			c.errorf("a refusal for the code that stood still while another was accepted", "%s", out.Code)
+		default:
 			c.errorf("ACCEPTED for the code that stood still", "%s", out.Code)
 		}
 	case <-ctx.Done():
@@ -139,7 +147,7 @@ func promptHeld(ctx context.Context, c *C) {
 	r := c.resource()
 	waiting := ownerOf(r, 8, "").put(1, "waits", "k", "v")
 	var codes []sdk.Code
-	c.held(ctx, h, r, func() {
+	c.held(ctx, h, r, func() (overtaken bool) {
 		for _, st := range []*handle{h, other} {
 			for _, how := range []string{"cancelled", "expired"} {
 				c.prompt(ctx, "a write that is "+how+" while another holds the resource", func(ctx context.Context) error {
@@ -147,18 +155,22 @@ func promptHeld(ctx context.Context, c *C) {
 					defer cancel()
 					out, err := st.apply(ctx, waiting)
 					codes = append(codes, out.Code)
-					if out.Code != sdk.NotApplied && out.Code != sdk.MutationUnknown {
+					switch {
+					case out.Code == sdk.Accepted, out.Code == sdk.Replayed && overtaken:
+						overtaken = true
+					case out.Code != sdk.NotApplied && out.Code != sdk.MutationUnknown:
 						c.errorf("NOT_APPLIED or MUTATION_UNKNOWN", "%s: %s", how, describeAnswer(out, err))
 					}
 					return nil
 				})
 				if c.failed() {
-					return
+					return overtaken
 				}
 			}
 		}
+		return overtaken
 	})
-	if c.failed() {
+	if c.failed() || slices.Contains(codes, sdk.Accepted) {
 		return
 	}
 	proved := true

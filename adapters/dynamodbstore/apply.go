@@ -30,25 +30,30 @@ func (s *Store) Apply(ctx context.Context, a sdk.Admission) (sdk.Outcome, error)
 		return sdk.Refusal(err), err
 	}
 	defer s.running.Done()
-	t := &try{s: s, a: a, m: m, pk: pkOf(s.namespace, m.Resource)}
-	if err := t.prepare(ctx); err != nil {
-		return sdk.Refusal(err), err
-	}
-	out, err := t.run(ctx)
+	out, err := s.layout.apply(ctx, a, m)
 	if err != nil && out.Code == 0 {
 		out = sdk.Refusal(err)
 	}
 	return out, err
 }
 
-// try is one Apply.
+func (s *transactions) apply(ctx context.Context, a sdk.Admission, m *sdk.Mutation) (sdk.Outcome, error) {
+	t := &try{s: s, a: a, m: m, pk: pkOf(s.namespace, m.Resource)}
+	if err := t.prepare(ctx); err != nil {
+		return sdk.Outcome{}, err
+	}
+	return t.run(ctx)
+}
+
+// try is one Apply in layout "transaction".
 type try struct {
-	s  *Store
+	s  *transactions
 	a  sdk.Admission
 	m  *sdk.Mutation
 	pk string
 
 	effects  []types.TransactWriteItem
+	natives  int
 	mayTwice bool // an attempt of this call may have reached the table
 }
 
@@ -71,7 +76,7 @@ func (t *try) run(ctx context.Context) (sdk.Outcome, error) {
 				guessed = false
 				continue
 			}
-			return t.refuse(ctx, d)
+			return t.s.refuse(ctx, t.pk, t.m, &d)
 		}
 		means, err := t.send(ctx, state, &d)
 		switch means {
@@ -120,9 +125,9 @@ func pause(ctx context.Context, d time.Duration) bool {
 }
 
 // refuse answers by a decision on a fresh read.
-func (t *try) refuse(ctx context.Context, d sdk.Decision) (sdk.Outcome, error) {
+func (s *Store) refuse(ctx context.Context, pk string, m *sdk.Mutation, d *sdk.Decision) (sdk.Outcome, error) {
 	if d.Code == sdk.Quarantined {
-		if err := t.s.quarantine(ctx, t.pk, t.m.Quarantine()); err != nil {
+		if err := s.quarantine(ctx, pk, m.Quarantine()); err != nil {
 			return sdk.Outcome{}, sdk.Errorf(sdk.NotApplied, "quarantine", "the conflict could not be put on record; nothing was applied: %w", err)
 		}
 	}
@@ -176,7 +181,11 @@ func (t *try) send(ctx context.Context, state sdk.FenceState, d *sdk.Decision) (
 	var sent atomic.Bool
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(httptrace.GotConnInfo) { sent.Store(true) }})
 	if _, err := t.s.client.TransactWriteItems(traced, in, once); err != nil {
-		return judge(err, sent.Load(), own)
+		means, jerr := judge(err, sent.Load(), own)
+		if means == unsuitable && t.natives > 0 && errorCode(err) == "ValidationException" {
+			means, jerr = effect, coded(effect, "the service does not take the request: an effect's form, or two for one item", err)
+		}
+		return means, jerr
 	}
 	return done, nil
 }
@@ -185,9 +194,7 @@ func (t *try) send(ctx context.Context, state sdk.FenceState, d *sdk.Decision) (
 // judged.
 func (t *try) fenceWrite(old, next sdk.FenceState) types.TransactWriteItem {
 	if old.Absent() {
-		it := keyOf(t.pk, skFence)
-		it["highest"], it["segment"], it["grantDigest"], it["root"] = number(uint64(next.Highest)), number(uint64(next.Segment)), bin(next.Grant[:]), bin(next.Root[:])
-		it["policyGeneration"], it["trustGeneration"] = number(next.Generations.Policy), number(next.Generations.Trust)
+		it := fenceItem(keyOf(t.pk, skFence), next)
 		return types.TransactWriteItem{Put: &types.Put{TableName: &t.s.table, Item: it, ConditionExpression: aws.String("attribute_not_exists(pk)")}}
 	}
 	return types.TransactWriteItem{Update: &types.Update{
@@ -231,6 +238,7 @@ func (t *try) prepare(ctx context.Context) error {
 				return sdk.Errorf(sdk.Invalid, "effect", "%s names the fence's own table", KindWrite)
 			}
 			t.effects = append(t.effects, *w)
+			t.natives++
 		}
 	}
 	return nil

@@ -2,6 +2,7 @@ package dynamodbstore
 
 import (
 	"errors"
+	"strings"
 
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/aws/smithy-go"
@@ -35,7 +36,7 @@ var answers = []struct {
 	{"RequestLimitExceeded", retry, "the account's capacity is used up"},
 	{"ThrottlingException", retry, "the service sheds load"},
 	{"ResourceNotFoundException", unsuitable, "the table does not exist; create it with pk and sk as its keys"},
-	{"AccessDeniedException", unsuitable, "a permission is missing; doc.go lists them"},
+	{"AccessDeniedException", unsuitable, "the permission dynamodb:OPERATION is missing; see Schema"},
 	{"UnrecognizedClientException", unsuitable, "the credentials are not known"},
 	{"InvalidSignatureException", unsuitable, "the signature does not hold: the secret or this host's clock is wrong"},
 	{"ExpiredTokenException", unsuitable, "the credentials have run out"},
@@ -72,7 +73,7 @@ func judge(err error, sent bool, own int) (meaning, error) {
 	if errors.As(err, &api) {
 		for _, a := range answers {
 			if a.code == api.ErrorCode() {
-				return a.means, coded(a.means, a.advice, err)
+				return a.means, coded(a.means, advise(a.advice, err), err)
 			}
 		}
 		return unknown, coded(unknown, "the answer does not tell what became of it", err)
@@ -81,6 +82,25 @@ func judge(err error, sent bool, own int) (meaning, error) {
 		return retry, sdk.Errorf(sdk.NotApplied, "DynamoDB", "nothing was sent: %w", err)
 	}
 	return unknown, coded(unknown, "no answer", err)
+}
+
+// advise names the operation that was refused.
+func advise(advice string, err error) string {
+	operation := "…"
+	var op *smithy.OperationError
+	if errors.As(err, &op) {
+		operation = op.Operation()
+	}
+	return strings.ReplaceAll(advice, "OPERATION", operation)
+}
+
+// errorCode is the service's code of an error, empty if it has none.
+func errorCode(err error) string {
+	var api smithy.APIError
+	if errors.As(err, &api) {
+		return api.ErrorCode()
+	}
+	return ""
 }
 
 func judgeReasons(c *types.TransactionCanceledException, own int) (meaning, error) {

@@ -24,9 +24,11 @@ func number(n uint64) types.AttributeValue {
 // other and from the table's own.
 const (
 	skFence   = "fence"
+	skHead    = "head" // in layout "item"
 	skMarker  = "marker"
 	skDropped = "dropped"
 	skReceipt = "receipt#"
+	skIndex   = "index#"
 	skValue   = "value#"
 	skQuarant = "quarantine#"
 )
@@ -100,6 +102,46 @@ func (r *reader) digest(name string) (d sdk.Digest) {
 	return d
 }
 
+// content is a binary attribute, or nothing for an empty one.
+func (r *reader) content(name string) []byte {
+	if _, ok := r.item[name].(*types.AttributeValueMemberNULL); ok {
+		return []byte{}
+	}
+	return r.bytes(name)
+}
+
+func (r *reader) boolean(name string) bool {
+	a, ok := r.item[name].(*types.AttributeValueMemberBOOL)
+	if !ok {
+		r.fail(name, fmt.Errorf("a %T and no truth value", r.item[name]))
+		return false
+	}
+	return a.Value
+}
+
+func (r *reader) members(name string) item {
+	a, ok := r.item[name].(*types.AttributeValueMemberM)
+	if !ok {
+		r.fail(name, fmt.Errorf("a %T and no map", r.item[name]))
+		return nil
+	}
+	return a.Value
+}
+
+// take keeps an error of a part.
+func (r *reader) take(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// fenceItem adds a fence state to an item.
+func fenceItem(it item, s sdk.FenceState) item {
+	it["highest"], it["segment"], it["grantDigest"], it["root"] = number(uint64(s.Highest)), number(uint64(s.Segment)), bin(s.Grant[:]), bin(s.Root[:])
+	it["policyGeneration"], it["trustGeneration"] = number(s.Generations.Policy), number(s.Generations.Trust)
+	return it
+}
+
 func parseFence(it item) (sdk.FenceState, error) {
 	if len(it) == 0 {
 		return sdk.FenceState{}, nil
@@ -117,9 +159,13 @@ func parseFence(it item) (sdk.FenceState, error) {
 }
 
 func receiptItem(pk string, r *sdk.Receipt) item {
-	return item{"pk": str(pk), "sk": str(skReceipt + string(r.Operation)), "fence": number(uint64(r.Fence)), "segment": number(uint64(r.Segment)),
+	it := item{"pk": str(pk), "sk": str(skReceipt + string(r.Operation)), "fence": number(uint64(r.Fence)), "segment": number(uint64(r.Segment)),
 		"root": bin(r.Root[:]), "grantDigest": bin(r.Grant[:]), "payload": bin(r.Payload[:]), "owner": str(r.Owner),
-		"timeMillis": &types.AttributeValueMemberN{Value: strconv.FormatInt(r.Time.UnixMilli(), 10)}, "result": bin(notNil(r.Result))}
+		"timeMillis": &types.AttributeValueMemberN{Value: strconv.FormatInt(r.Time.UnixMilli(), 10)}}
+	if len(r.Result) > 0 {
+		it["result"] = bin(r.Result)
+	}
+	return it
 }
 
 func notNil(b []byte) []byte {
@@ -149,7 +195,10 @@ func parseReceipt(it item, id sdk.ResourceID, op sdk.OperationID) (*sdk.Receipt,
 	}
 	r := reader{item: it, what: "receipt"}
 	out := &sdk.Receipt{Resource: id, Operation: op, Fence: sdk.Token(r.number("fence")), Segment: sdk.Segment(r.number("segment")), Root: r.digest("root"),
-		Grant: r.digest("grantDigest"), Payload: r.digest("payload"), Owner: r.text("owner"), Time: r.time("timeMillis"), Result: r.bytes("result")}
+		Grant: r.digest("grantDigest"), Payload: r.digest("payload"), Owner: r.text("owner"), Time: r.time("timeMillis")}
+	if _, ok := it["result"]; ok {
+		out.Result = r.bytes("result")
+	}
 	if r.err == nil && (!out.Fence.Valid() || !out.Segment.Valid()) {
 		r.fail("fence", fmt.Errorf("fence %d, segment %d", out.Fence, out.Segment))
 	}

@@ -10,7 +10,7 @@ import (
 	awshttp "github.com/aws/aws-sdk-go-v2/aws/transport/http"
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
+	"github.com/aws/smithy-go/logging"
 	"github.com/fencedstore/fencedstore/sdk"
 )
 
@@ -20,6 +20,9 @@ const Scheme = "dynamodb://"
 // Options of New. The zero value is useful.
 type Options struct {
 	sdk.OpenOptions
+	// Layout is LayoutTransaction (if empty) or LayoutItem. The first opening of a
+	// table fixes it.
+	Layout string
 	// HomeRegion is the one region in which a global table is written; Probe then
 	// accepts replicas, and refuses a client of another region.
 	HomeRegion string
@@ -27,8 +30,8 @@ type Options struct {
 	// whether it is the real service, sdk.Live if empty.
 	Backend     string
 	Environment sdk.Environment
-	// Quarantine is how many records are kept per resource, MaxQuarantine if 0;
-	// more are only counted.
+	// Quarantine is how many records are kept per resource, as many as the layout
+	// takes if 0; more are only counted.
 	Quarantine int
 	// Dialled says that the client was made with OpenOptions.Dial.
 	Dialled bool
@@ -40,6 +43,7 @@ var tableName = regexp.MustCompile(`^[A-Za-z0-9_.-]{3,255}$`)
 // Credentials come from the SDK's own chain, never from the DSN.
 //
 //	dynamodb://TABLE?region=R
+//	&layout=item             or transaction, the default; fixed by the first opening
 //	&endpoint=URL            another server than AWS
 //	&home_region=R           the one region in which a global table is written
 //	&quarantine=N            records kept per resource, 1 to 1000, the default
@@ -49,24 +53,11 @@ func Open(ctx context.Context, dsn string, opts sdk.OpenOptions) (sdk.FencedStor
 	if err != nil {
 		return nil, err
 	}
-	httpClient := awshttp.NewBuildableClient()
-	if opts.Dial != nil {
-		httpClient = httpClient.WithTransportOptions(func(t *http.Transport) { t.DialContext = opts.Dial })
-	}
-	load := []func(*config.LoadOptions) error{config.WithHTTPClient(httpClient)}
-	if d.region != "" {
-		load = append(load, config.WithRegion(d.region))
-	}
-	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	client, err := d.client(ctx, opts)
 	if err != nil {
-		return nil, sdk.Errorf(sdk.NotApplied, "DynamoDB", "the SDK's configuration cannot be loaded: %w", err)
+		return nil, err
 	}
-	client := dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
-		if d.endpoint != "" {
-			o.BaseEndpoint = &d.endpoint
-		}
-	})
-	o := &Options{OpenOptions: opts, HomeRegion: d.home, Environment: d.environment, Quarantine: d.quarantine, Dialled: true}
+	o := &Options{OpenOptions: opts, Layout: d.layout, HomeRegion: d.home, Environment: d.environment, Quarantine: d.quarantine, Dialled: true}
 	if d.endpoint != "" {
 		o.Backend = "DynamoDB at " + d.host
 	}
@@ -75,6 +66,27 @@ func Open(ctx context.Context, dsn string, opts sdk.OpenOptions) (sdk.FencedStor
 		return nil, err
 	}
 	return s, nil
+}
+
+// client makes a client by the SDK's own chain.
+func (d *dsn) client(ctx context.Context, opts sdk.OpenOptions) (*dynamodb.Client, error) {
+	httpClient := awshttp.NewBuildableClient()
+	if opts.Dial != nil {
+		httpClient = httpClient.WithTransportOptions(func(t *http.Transport) { t.DialContext = opts.Dial })
+	}
+	load := []func(*config.LoadOptions) error{config.WithHTTPClient(httpClient), config.WithLogger(logging.Nop{})}
+	if d.region != "" {
+		load = append(load, config.WithRegion(d.region))
+	}
+	cfg, err := config.LoadDefaultConfig(ctx, load...)
+	if err != nil {
+		return nil, sdk.Errorf(sdk.NotApplied, "DynamoDB", "the SDK's configuration cannot be loaded: %w", err)
+	}
+	return dynamodb.NewFromConfig(cfg, func(o *dynamodb.Options) {
+		if d.endpoint != "" {
+			o.BaseEndpoint = &d.endpoint
+		}
+	}), nil
 }
 
 // New opens the store in a table with a client that the team already has;
@@ -92,7 +104,18 @@ func New(ctx context.Context, client *dynamodb.Client, table string, opts *Optio
 	if err != nil {
 		return nil, err
 	}
-	s := &Store{client: client, table: table, namespace: namespace, homeRegion: o.HomeRegion, opts: o, desc: describe(&o), guesses: map[sdk.ResourceID]sdk.FenceState{}}
+	switch o.Layout {
+	case "":
+		o.Layout = LayoutTransaction
+	case LayoutTransaction, LayoutItem:
+	default:
+		return nil, sdk.Errorf(sdk.Invalid, "layout", "%q is not transaction or item", o.Layout)
+	}
+	s := &Store{client: client, table: table, namespace: namespace, homeRegion: o.HomeRegion, opts: o, desc: describe(&o)}
+	s.layout = &transactions{Store: s, guesses: map[sdk.ResourceID]sdk.FenceState{}}
+	if o.Layout == LayoutItem {
+		s.layout = &items{Store: s, heads: map[sdk.ResourceID]*known{}}
+	}
 	return s, s.claimTable(ctx, base)
 }
 
@@ -102,7 +125,7 @@ func (s *Store) claimTable(ctx context.Context, base string) error {
 	it, err := s.get(ctx, id, id)
 	if err == nil && len(it) == 0 {
 		fresh := keyOf(id, id)
-		fresh["layout"], fresh["namespace"] = str(Layout), str(base)
+		fresh["layout"], fresh["namespace"] = str(s.desc.Layout), str(base)
 		_, err = s.client.PutItem(ctx, &dynamodb.PutItemInput{TableName: &s.table, Item: fresh, ConditionExpression: aws.String("attribute_not_exists(pk)")})
 		if m, jerr := judge(err, true, all); err != nil && m != recheck && m != unknown {
 			return jerr
@@ -117,32 +140,18 @@ func (s *Store) claimTable(ctx context.Context, base string) error {
 	switch {
 	case r.err != nil:
 		return r.err
-	case layout != Layout:
-		return sdk.Errorf(sdk.Unsuitable, "layout", "this table has %q, not %q", layout, Layout)
+	case layout != s.desc.Layout:
+		return sdk.Errorf(sdk.Unsuitable, "layout", "this table has %q, not %q", layout, s.desc.Layout)
 	case namespace != base:
 		return sdk.Errorf(sdk.Unsuitable, "namespace", "%q; this table was made with %q and a resource has one fence", base, namespace)
 	}
 	return nil
 }
 
-// CreateTable creates a table with the keys that the store needs, on demand
-// capacity and point-in-time recovery left to the team.
-func CreateTable(ctx context.Context, client *dynamodb.Client, table string) error {
-	_, err := client.CreateTable(ctx, &dynamodb.CreateTableInput{
-		TableName: &table, BillingMode: types.BillingModePayPerRequest,
-		AttributeDefinitions: []types.AttributeDefinition{{AttributeName: aws.String("pk"), AttributeType: types.ScalarAttributeTypeS}, {AttributeName: aws.String("sk"), AttributeType: types.ScalarAttributeTypeS}},
-		KeySchema:            []types.KeySchemaElement{{AttributeName: aws.String("pk"), KeyType: types.KeyTypeHash}, {AttributeName: aws.String("sk"), KeyType: types.KeyTypeRange}},
-	})
-	if err != nil {
-		return sdk.Errorf(sdk.NotApplied, "DynamoDB", "the table could not be created: %w", err)
-	}
-	return nil
-}
-
 type dsn struct {
-	table, region, endpoint, host, home string
-	environment                         sdk.Environment
-	quarantine                          int
+	table, region, endpoint, host, home, layout string
+	environment                                 sdk.Environment
+	quarantine                                  int
 }
 
 func parseDSN(s string) (dsn, error) {
@@ -165,6 +174,10 @@ func parseDSN(s string) (dsn, error) {
 			d.region = value
 		case "home_region":
 			d.home = value
+		case "layout":
+			if d.layout = value; value != LayoutTransaction && value != LayoutItem {
+				return dsn{}, sdk.Errorf(sdk.Invalid, "DSN", "layout=%s is not transaction or item", value)
+			}
 		case "endpoint":
 			e, err := url.Parse(value)
 			if err != nil || e.Scheme != "http" && e.Scheme != "https" || e.Host == "" || e.User != nil {

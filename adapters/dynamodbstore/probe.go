@@ -13,7 +13,8 @@ import (
 
 // Probe implements sdk.FencedStore: it looks at keys, time to live and replicas,
 // and proves on items of its own that a condition that does not hold keeps a
-// whole transaction from being applied, and that numbers are exact.
+// whole transaction from being applied, that of several such
+// transactions one wins, and that numbers are exact.
 func (s *Store) Probe(ctx context.Context) error {
 	if err := s.enter(ctx); err != nil {
 		return err
@@ -31,7 +32,7 @@ func (s *Store) Probe(ctx context.Context) error {
 			s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.table, Key: keyOf(pk, sk)})
 		}
 	}()
-	return s.probeTransaction(ctx, pk)
+	return s.layout.probe(ctx, pk)
 }
 
 func (s *Store) probeTable(ctx context.Context) error {
@@ -66,7 +67,10 @@ func (s *Store) probeReplicas(t *types.TableDescription) error {
 		return nil
 	}
 	if t.MultiRegionConsistency == types.MultiRegionConsistencyStrong {
-		return sdk.Errorf(sdk.Unsuitable, "replicas", "a global table with strong consistency takes no transactions; use a table in one region")
+		if s.opts.Layout == LayoutItem {
+			return nil
+		}
+		return sdk.Errorf(sdk.Unsuitable, "replicas", "a global table with strong consistency takes no transactions; use layout item, or a table in one region")
 	}
 	region := s.client.Options().Region
 	switch s.homeRegion {
@@ -78,7 +82,7 @@ func (s *Store) probeReplicas(t *types.TableDescription) error {
 	return sdk.Errorf(sdk.Unsuitable, "home_region", "it is %q and this client is in %q", s.homeRegion, region)
 }
 
-func (s *Store) probeTransaction(ctx context.Context, pk string) error {
+func (s *transactions) probe(ctx context.Context, pk string) error {
 	const big = 1<<53 + 1
 	put := func(sk string, n uint64, condition string) types.TransactWriteItem {
 		it := keyOf(pk, sk)
@@ -112,5 +116,15 @@ func (s *Store) probeTransaction(ctx context.Context, pk string) error {
 	if len(it) > 0 {
 		return sdk.Errorf(sdk.Unsuitable, "transaction", "half of a transaction was applied")
 	}
-	return nil
+	return race(probeRounds, func(round uint64) error {
+		next := put("a", big+1+round, "n = :n")
+		next.Put.ExpressionAttributeValues = item{":n": number(big + round)}
+		err := send(next)
+		if m, jerr := judge(err, true, all); err != nil && m != recheck {
+			return jerr
+		} else if err != nil {
+			return errLost
+		}
+		return nil
+	})
 }

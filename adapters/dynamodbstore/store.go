@@ -8,15 +8,20 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/dynamodb"
-	"github.com/aws/aws-sdk-go-v2/service/dynamodb/types"
 	"github.com/fencedstore/fencedstore/sdk"
 )
 
 // Version is this adapter's.
 const Version = "1.0.0"
 
-// Layout is what the table's own record says.
-const Layout = "transaction.v1"
+// Layouts of a table, see the package's description.
+const (
+	LayoutTransaction = "transaction"
+	LayoutItem        = "item"
+)
+
+// layoutVersion is behind a layout's name in the table's own record.
+const layoutVersion = ".v1"
 
 // Limits of one mutation and of the quarantine of one resource.
 const (
@@ -26,26 +31,45 @@ const (
 	MaxQuarantine = 1000
 )
 
+// Limits of layout "item", where all values of a resource share one item of 400
+// KB with its result.
+const (
+	MaxItemValueBytes = 64 << 10
+	MaxItemTotalBytes = 192 << 10
+	MaxItemQuarantine = 200
+)
+
 // Store is a handle on a table. It implements sdk.FencedStore.
 type Store struct {
 	client     *dynamodb.Client
 	table      string
 	namespace  string
 	homeRegion string
+	layout     layout
 	opts       Options
 	desc       sdk.Description
 
 	mu      sync.Mutex
 	closed  bool
 	running sync.WaitGroup
-	guesses map[sdk.ResourceID]sdk.FenceState // what this handle saw last; a guess to send on, no basis for a refusal
 }
 
-const maxGuesses = 4096
+// layout is how fence, receipts and values lie in the table, and what moves them.
+type layout interface {
+	apply(context.Context, sdk.Admission, *sdk.Mutation) (sdk.Outcome, error)
+	inspect(context.Context, sdk.ResourceID) (sdk.FenceState, error)
+	// receipt is nil for none.
+	receipt(context.Context, sdk.ResourceID, sdk.OperationID) (*sdk.Receipt, error)
+	value(context.Context, sdk.ResourceID, string) (v []byte, found bool, err error)
+	// resolved says what settled a quarantine record; nil if the records say so.
+	resolved(context.Context, sdk.ResourceID) (func(sdk.QuarantineKey) sdk.OperationID, error)
+	// probe proves on items below pk, "a" and up, that the layout's primitive works.
+	probe(ctx context.Context, pk string) error
+}
 
 func describe(o *Options) sdk.Description {
 	d := sdk.Description{
-		Name: "dynamodb", Version: Version, Backend: o.Backend, Environment: o.Environment, Layout: Layout,
+		Name: "dynamodb", Version: Version, Backend: o.Backend, Environment: o.Environment, Layout: o.Layout + layoutVersion,
 		Kinds: append(sdk.PortableKinds(), KindWrite),
 		Capabilities: map[sdk.Capability]sdk.Declared{
 			sdk.CapDurable:       {Support: sdk.Supported},
@@ -60,7 +84,12 @@ func describe(o *Options) sdk.Description {
 	if d.Backend == "" {
 		d.Backend = "DynamoDB"
 	}
-	if n := o.Quarantine; n > 0 && n < MaxQuarantine {
+	if o.Layout == LayoutItem {
+		d.Kinds = sdk.PortableKinds()
+		d.Capabilities[sdk.CapNativeEffects] = sdk.Declared{Support: sdk.NotSupported, Reason: "one item is written at a time; for writes in other tables use layout transaction"}
+		d.Limits = sdk.Limits{Effects: MaxEffects, ValueBytes: MaxItemValueBytes, TotalBytes: MaxItemTotalBytes, Quarantine: MaxItemQuarantine}
+	}
+	if n := o.Quarantine; n > 0 && n < d.Limits.Quarantine {
 		d.Limits.Quarantine = n
 	}
 	if d.Environment == "" {
@@ -102,28 +131,6 @@ func (s *Store) enter(ctx context.Context) error {
 	return nil
 }
 
-func (s *Store) guess(r sdk.ResourceID) (sdk.FenceState, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	g, ok := s.guesses[r]
-	return g, ok
-}
-
-func (s *Store) remember(r sdk.ResourceID, state sdk.FenceState) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.guesses) >= maxGuesses {
-		clear(s.guesses)
-	}
-	s.guesses[r] = state
-}
-
-func (s *Store) forget(r sdk.ResourceID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.guesses, r)
-}
-
 // get reads one item, strongly consistent.
 func (s *Store) get(ctx context.Context, pk, sk string) (item, error) {
 	out, err := s.client.GetItem(ctx, &dynamodb.GetItemInput{TableName: &s.table, Key: keyOf(pk, sk), ConsistentRead: aws.Bool(true)})
@@ -131,43 +138,6 @@ func (s *Store) get(ctx context.Context, pk, sk string) (item, error) {
 		return nil, readError(err)
 	}
 	return out.Item, nil
-}
-
-// look reads fence, marker and the receipt of op (if not empty) in one
-// transaction, so that they are of one moment.
-func (s *Store) look(ctx context.Context, r sdk.ResourceID, op sdk.OperationID) (sdk.FenceState, *sdk.Receipt, error) {
-	pk := pkOf(s.namespace, r)
-	sks := []string{skFence, skMarker}
-	if op != "" {
-		sks = append(sks, skReceipt+string(op))
-	}
-	in := &dynamodb.TransactGetItemsInput{}
-	for _, sk := range sks {
-		in.TransactItems = append(in.TransactItems, types.TransactGetItem{Get: &types.Get{TableName: &s.table, Key: keyOf(pk, sk)}})
-	}
-	out, err := retried(ctx, func() (*dynamodb.TransactGetItemsOutput, error) { return s.client.TransactGetItems(ctx, in) })
-	if err != nil {
-		return sdk.FenceState{}, nil, readError(err)
-	}
-	if len(out.Responses) != len(sks) {
-		return sdk.FenceState{}, nil, sdk.Errorf(sdk.Unsuitable, "DynamoDB", "%d items for %d", len(out.Responses), len(sks))
-	}
-	state, err := parseFence(out.Responses[0].Item)
-	if err != nil {
-		return sdk.FenceState{}, nil, err
-	}
-	var receipt *sdk.Receipt
-	if op != "" {
-		if receipt, err = parseReceipt(out.Responses[2].Item, r, op); err != nil {
-			return sdk.FenceState{}, nil, err
-		}
-	}
-	if state.Absent() && (len(out.Responses[1].Item) > 0 || receipt != nil) {
-		e := sdk.Errorf(sdk.FenceRegression, "fence", "missing though its marker is there: the item was deleted; stop writers and raise the registry's floor above every token issued")
-		e.Alarm = true
-		return sdk.FenceState{}, nil, e
-	}
-	return state, receipt, nil
 }
 
 // Inspect implements sdk.FencedStore.
@@ -179,8 +149,7 @@ func (s *Store) Inspect(ctx context.Context, r sdk.ResourceID) (sdk.FenceState, 
 		return sdk.FenceState{}, err
 	}
 	defer s.running.Done()
-	state, _, err := s.look(ctx, r, "")
-	return state, err
+	return s.layout.inspect(ctx, r)
 }
 
 // Receipt implements sdk.FencedStore.
@@ -195,11 +164,7 @@ func (s *Store) Receipt(ctx context.Context, r sdk.ResourceID, op sdk.OperationI
 		return sdk.Receipt{}, err
 	}
 	defer s.running.Done()
-	it, err := s.get(ctx, pkOf(s.namespace, r), skReceipt+string(op))
-	if err != nil {
-		return sdk.Receipt{}, err
-	}
-	receipt, err := parseReceipt(it, r, op)
+	receipt, err := s.layout.receipt(ctx, r, op)
 	if err != nil {
 		return sdk.Receipt{}, err
 	}
@@ -221,16 +186,14 @@ func (s *Store) Read(ctx context.Context, r sdk.ResourceID, key string) ([]byte,
 		return nil, err
 	}
 	defer s.running.Done()
-	it, err := s.get(ctx, pkOf(s.namespace, r), skValue+key)
+	v, ok, err := s.layout.value(ctx, r, key)
 	if err != nil {
 		return nil, err
 	}
-	if len(it) == 0 {
+	if !ok {
 		return nil, sdk.Errorf(sdk.NotFound, "key", "%q is not set at %q", key, r)
 	}
-	rd := reader{item: it, what: "value"}
-	v := rd.bytes("value")
-	return notNil(v), rd.err
+	return notNil(slices.Clone(v)), nil
 }
 
 // Quarantined implements sdk.FencedStore.
@@ -243,9 +206,16 @@ func (s *Store) Quarantined(ctx context.Context, r sdk.ResourceID) ([]sdk.Quaran
 	}
 	defer s.running.Done()
 	pk := pkOf(s.namespace, r)
+	resolved, err := s.layout.resolved(ctx, r)
+	if err != nil {
+		return nil, err
+	}
 	var out []sdk.Quarantine
-	err := s.eachQuarantine(ctx, pk, false, func(it item) error {
+	err = s.eachQuarantine(ctx, pk, false, func(it item) error {
 		q, err := parseQuarantine(it, r)
+		if resolved != nil {
+			q.ResolvedBy = resolved(q.QuarantineKey)
+		}
 		out = append(out, q)
 		return err
 	})

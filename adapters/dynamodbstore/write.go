@@ -150,8 +150,12 @@ func (a *wireAction) parse(put bool) (it, values item, err error) {
 	if put {
 		from, other = a.Item, a.Key
 	}
-	if a.Table == "" || len(from) == 0 || len(other) > 0 {
-		return nil, nil, sdk.Errorf(sdk.Invalid, "effect", "%s needs table, and item (put) or key (all others)", KindWrite)
+	if !tableName.MatchString(a.Table) {
+		// An ARN is refused too: it would be another name for the fence's own table.
+		return nil, nil, sdk.Errorf(sdk.Invalid, "effect", "%q is not the name of a table", a.Table)
+	}
+	if len(from) == 0 || len(other) > 0 {
+		return nil, nil, sdk.Errorf(sdk.Invalid, "effect", "%s needs item (put) or key (all others)", KindWrite)
 	}
 	if it, err = parseItem(from); err != nil {
 		return nil, nil, err

@@ -145,6 +145,9 @@ func (s *Store) ready(ctx context.Context) error {
 	return nil
 }
 
+// inHook is the key in the context of a hook that holds a resource's lock.
+type inHook struct{ *record }
+
 // acquire locks the record of r, which it makes if there is none.
 func (s *Store) acquire(ctx context.Context, r sdk.ResourceID) (*record, error) {
 	if err := s.ready(ctx); err != nil {
@@ -162,6 +165,9 @@ func (s *Store) acquire(ctx context.Context, r sdk.ResourceID) (*record, error) 
 		all[sdk.ResourceID(strings.Clone(string(r)))] = rec
 	}
 	s.data.mu.Unlock()
+	if ctx.Value(inHook{rec}) != nil {
+		return nil, sdk.Errorf(sdk.Invalid, "hook", "it calls the store for the resource that it works on, which would wait for itself; use its tx")
+	}
 	select {
 	case rec.lock <- struct{}{}:
 		return rec, nil
@@ -217,7 +223,7 @@ func (s *Store) Apply(ctx context.Context, a sdk.Admission) (sdk.Outcome, error)
 func (rec *record) commit(ctx context.Context, m *sdk.Mutation, d *sdk.Decision) error {
 	if m.Hook != nil {
 		tx := &Tx{values: maps.Clone(rec.values)}
-		result, err := m.Hook(ctx, tx)
+		result, err := m.Hook(context.WithValue(ctx, inHook{rec}, true), tx)
 		tx.done = true
 		switch {
 		case err != nil:

@@ -38,6 +38,9 @@ type Options struct {
 	Unique Unique
 	// ContentType is given to those objects, "application/octet-stream" if empty.
 	ContentType string
+	// Quarantine is how many records are kept per resource, cas.MaxQuarantine if 0;
+	// more are only counted.
+	Quarantine int
 	// Dialled says that the client was made with OpenOptions.Dial.
 	Dialled bool
 }
@@ -48,6 +51,7 @@ type Options struct {
 //	s3://BUCKET/PREFIX?region=R      the bucket's region; else the chain's
 //	&endpoint=URL                    another server than AWS
 //	&path_style=true                 the bucket in the path, as most others need
+//	&quarantine=N                    records kept per resource, 1 to 1000, the default
 //	&layout=object                   the resource's object readable by anyone, see doc.go
 //	&objects=PREFIX/                 begins the keys of those objects
 //	&content_type=TYPE               of those objects
@@ -61,6 +65,23 @@ func Open(ctx context.Context, dsn string, opts sdk.OpenOptions) (sdk.FencedStor
 	if err != nil {
 		return nil, err
 	}
+	client, err := d.client(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	o := &Options{OpenOptions: opts, Environment: d.environment, Layout: d.layout, Objects: d.objects, ContentType: d.contentType, Unique: d.unique, Quarantine: d.quarantine, Dialled: true}
+	if d.endpoint != "" {
+		o.Backend = "S3 at " + d.host
+	}
+	s, err := New(ctx, client, d.bucket, d.prefix, o)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// client is the one that a DSN asks for.
+func (d *dsn) client(ctx context.Context, opts sdk.OpenOptions) (*s3.Client, error) {
 	httpClient := awshttp.NewBuildableClient()
 	if opts.Dial != nil {
 		httpClient = httpClient.WithTransportOptions(func(t *http.Transport) { t.DialContext = opts.Dial })
@@ -73,21 +94,12 @@ func Open(ctx context.Context, dsn string, opts sdk.OpenOptions) (sdk.FencedStor
 	if err != nil {
 		return nil, sdk.Errorf(sdk.NotApplied, "S3", "the SDK's configuration cannot be loaded: %w", err)
 	}
-	client := s3.NewFromConfig(cfg, func(o *s3.Options) {
+	return s3.NewFromConfig(cfg, func(o *s3.Options) {
 		o.UsePathStyle = d.pathStyle
 		if d.endpoint != "" {
 			o.BaseEndpoint = &d.endpoint
 		}
-	})
-	o := &Options{OpenOptions: opts, Environment: d.environment, Layout: d.layout, Objects: d.objects, ContentType: d.contentType, Unique: d.unique, Dialled: true}
-	if d.endpoint != "" {
-		o.Backend = "S3 at " + d.host
-	}
-	s, err := New(ctx, client, d.bucket, d.prefix, o)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	}), nil
 }
 
 // New opens the store under a prefix of a bucket with a client that the team
@@ -133,6 +145,9 @@ func describe(o *Options) sdk.Description {
 			sdk.CapShared:  {Support: sdk.Supported},
 			sdk.CapDial:    {Support: sdk.Supported},
 		}}
+	if n := o.Quarantine; n > 0 {
+		d.Limits.Quarantine = n
+	}
 	if o.Layout == LayoutObject {
 		// Where the objects are is a part of it: another place, another fence.
 		d.Layout = "object.v1"
@@ -159,6 +174,7 @@ type dsn struct {
 	environment                            sdk.Environment
 	layout, objects, contentType           string
 	unique                                 Unique
+	quarantine                             int
 }
 
 func parseDSN(s string) (dsn, error) {
@@ -211,6 +227,12 @@ func (d *dsn) option(name, value string) error {
 		d.layout = value
 	case "objects":
 		d.objects = value
+	case "quarantine":
+		n, err := sdk.ParseDecimal("quarantine", value)
+		if err != nil || n < 1 || n > cas.MaxQuarantine {
+			return sdk.Errorf(sdk.Invalid, "DSN", "quarantine=%s is not 1 to %d", value, cas.MaxQuarantine)
+		}
+		d.quarantine = int(n)
 	case "unique":
 		d.unique = Unique(value)
 	case "content_type":

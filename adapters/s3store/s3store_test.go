@@ -77,7 +77,7 @@ func credentialsOfLab(t testing.TB) {
 }
 
 func (s *server) dsn(prefix string) string {
-	return Scheme + bucketName + "/" + prefix + "?region=us-east-1&path_style=true&checksum=when_required&environment=emulator&endpoint=" + url.QueryEscape(s.URL) + s.layout
+	return Scheme + bucketName + "/" + prefix + "?region=us-east-1&path_style=true&checksum=when_required&environment=emulator&quarantine=20&endpoint=" + url.QueryEscape(s.URL) + s.layout
 }
 
 func open(t testing.TB, s *server) sdk.FencedStore {
@@ -320,7 +320,7 @@ func notAtomic() func(w http.ResponseWriter, r *http.Request, next http.Handler)
 
 func TestBadDSN(t *testing.T) {
 	for _, d := range []string{"", "s3:", "s3://", "s3://b", "s3://b/", "s3://user:secret@b/p", "http://b/p", "s3://b/a//b", "s3://b/../x", "s3://b/p?x=1", "s3://b/p?region=",
-		"s3://b/p?region=a&region=b", "s3://b/p?endpoint=ftp://x", "s3://b/p?endpoint=http://u:p@x", "s3://b/p?path_style=yes", "s3://b/p?checksum=none", "s3://b/p?environment=embedded", "s3://b/é", "s3://b/p#x"} {
+		"s3://b/p?region=a&region=b", "s3://b/p?endpoint=ftp://x", "s3://b/p?endpoint=http://u:p@x", "s3://b/p?path_style=yes", "s3://b/p?checksum=none", "s3://b/p?environment=embedded", "s3://b/p?quarantine=0", "s3://b/p?quarantine=1001", "s3://b/é", "s3://b/p#x"} {
 		if _, err := Open(t.Context(), d, sdk.OpenOptions{}); !errors.Is(err, sdk.ErrInvalid) {
 			t.Errorf("%q: %v, want INVALID", d, err)
 		}

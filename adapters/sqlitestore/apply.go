@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"database/sql"
-	"errors"
 
 	"github.com/fencedstore/fencedstore/sdk"
 	lib "modernc.org/sqlite/lib"
@@ -48,9 +47,16 @@ func (s *Store) decide(j *job) error {
 	}
 	switch j.decision.Code {
 	case sdk.Accepted:
+		native := false
 		for _, e := range j.mutation.Effects {
-			if err := s.effect(j.mutation, e); err != nil {
+			native = native || e.Kind == KindExec
+			if err := s.effect(j.ctx, j.mutation, e); err != nil {
 				return err
+			}
+		}
+		if native {
+			if err := s.constraints(); err != nil {
+				return classify(effecting, err)
 			}
 		}
 		return s.record(j, plain)
@@ -72,15 +78,17 @@ func (s *Store) decideHook(j *job, tx *sql.Tx) error {
 		if err != nil {
 			return sdk.Errorf(sdk.NotApplied, "hook", "it failed, nothing was applied: %w", err)
 		}
+		if s.guard.lost.Load() {
+			return sdk.Errorf(sdk.NotApplied, "hook", "the transaction ended in it, by a statement of its own or an error that it passed over; nothing was applied")
+		}
+		if err := s.constraints(); err != nil {
+			return sdk.Errorf(sdk.NotApplied, "hook", "nothing was applied: %w", err)
+		}
 		if len(result) > sdk.MaxResultBytes {
 			return sdk.Errorf(sdk.TooLarge, "result", "%d bytes; a receipt keeps up to %d", len(result), sdk.MaxResultBytes)
 		}
 		j.decision.Receipt.Result = append([]byte(nil), result...)
-		if err := s.record(j, in); errors.Is(err, sql.ErrTxDone) {
-			return sdk.Errorf(sdk.NotApplied, "hook", "it ended the transaction itself; leave that to the store")
-		} else {
-			return err
-		}
+		return s.record(j, in)
 	case sdk.Quarantined:
 		return classify(deciding, s.quarantine(j.mutation, in))
 	}
@@ -158,7 +166,7 @@ func (s *Store) quarantine(m *sdk.Mutation, in scope) error {
 }
 
 // effect applies one effect on the writer's connection.
-func (s *Store) effect(m *sdk.Mutation, e sdk.Effect) error {
+func (s *Store) effect(ctx context.Context, m *sdk.Mutation, e sdk.Effect) error {
 	r := string(m.Resource)
 	var err error
 	switch e.Kind { // the forms were checked by Mutation.Validate
@@ -172,7 +180,7 @@ func (s *Store) effect(m *sdk.Mutation, e sdk.Effect) error {
 		k, _ := sdk.ParseResolve(e.Body)
 		_, err = s.stmts.resolve.Exec(string(m.Operation), s.namespace, r, int64(k.Fence), int64(k.Segment), string(k.Operation), k.Payload[:])
 	case KindExec:
-		return s.exec(e)
+		return s.exec(ctx, e)
 	}
 	return classify(deciding, err)
 }

@@ -24,8 +24,12 @@
 // # Limits
 //
 // SQLite has one writer at a time: an ApplyTx function holds up the writes of
-// every resource in the file while it runs, so keep it short. The file must be
-// on a local file system: SQLite's locks do not hold over NFS or SMB.
+// every resource in the file while it runs, so keep it short. It must not write
+// through a store on the same file: with its own context that is INVALID, with
+// another one it waits for itself until that ends.
+//
+// The file must be on a local file system: SQLite's locks do not hold over NFS
+// or SMB.
 //
 // # Whose file it is
 //

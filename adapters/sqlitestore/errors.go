@@ -3,6 +3,7 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 
 	"github.com/fencedstore/fencedstore/sdk"
@@ -76,10 +77,13 @@ func classify(p phase, err error) error {
 		return sdk.Errorf(sdk.MutationUnknown, "commit", "it failed, and may have reached the disk all the same: %w", err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return sdk.Errorf(sdk.NotApplied, "", "the call's context ended before COMMIT: %w", err)
-	case errors.Is(err, sql.ErrConnDone), errors.Is(err, sql.ErrTxDone):
+	case errors.Is(err, sql.ErrConnDone), errors.Is(err, sql.ErrTxDone), errors.Is(err, driver.ErrBadConn):
 		return sdk.Errorf(sdk.NotApplied, "", "the connection was closed before COMMIT: %w", err)
 	}
 	code := primary(err)
+	if p == effecting && code < 0 {
+		return sdk.Errorf(sdk.Invalid, "sqlite", "the statement and its arguments do not fit: %w", err) // the client library's own check
+	}
 	for _, r := range rules {
 		if r.code == code {
 			return sdk.Errorf([]sdk.Code{r.opening, r.reading, r.deciding, r.effecting}[p], "sqlite", "%s: %w", r.advice, err)

@@ -232,22 +232,60 @@ func (s *Store) checkEffect(r sdk.ResourceID, e sdk.Effect) error {
 	return s.opts.CheckScope(r, e)
 }
 
-// exec runs a native effect on the writer's connection, under the guard.
-func (s *Store) exec(e sdk.Effect) error {
+// exec runs a native effect on the writer's connection, under the guard. The
+// caller's context ends it, and with it the transaction.
+func (s *Store) exec(ctx context.Context, e sdk.Effect) error {
 	query, args, err := ParseExec(e.Body)
 	if err != nil {
 		return err
 	}
 	s.guard.set(native)
 	defer s.guard.set(free)
-	_, err = s.conn.ExecContext(context.Background(), query, args...)
+	_, err = s.conn.ExecContext(ctx, query, args...)
 	return classify(effecting, err)
+}
+
+// constraints refuses a mutation that leaves a deferred foreign key broken: left
+// to COMMIT it would take the whole transaction with it.
+func (s *Store) constraints() error {
+	return s.conn.Raw(func(dc any) error {
+		broken, _, err := dc.(sqlite.DBStatus).Status(sqlite.DBStatusDeferredFKs, false)
+		if err == nil && broken != 0 {
+			err = sdk.Errorf(sdk.Invalid, "foreign key", "a deferred constraint of the team's own tables is broken at the end of the mutation")
+		}
+		return err
+	})
 }
 
 // guard is SQLite's authorizer on the connection that writes: asked for every
 // table, trigger and view while a statement is compiled, after all names are
-// resolved.
-type guard struct{ mode atomic.Int32 }
+// resolved. It also knows of the open transaction whether it is still the one
+// that the writer began: statements may roll it back (ON CONFLICT ROLLBACK,
+// RAISE(ROLLBACK), a full disk), and those after it would commit on their own.
+type guard struct {
+	mode    atomic.Int32
+	lost    atomic.Bool // rolled back since begun
+	commits atomic.Bool // the writer commits; nothing else may
+}
+
+// begun notes a new transaction.
+func (g *guard) begun() { g.lost.Store(false) }
+
+// commit runs fn, the only one that may commit.
+func (g *guard) commit(fn func() error) error {
+	g.commits.Store(true)
+	defer g.commits.Store(false)
+	return fn()
+}
+
+func (g *guard) onCommit() int32 {
+	if g.commits.Load() {
+		return 0
+	}
+	return 1 // SQLite makes it a rollback
+}
+
+func (g *guard) onRollback() { g.lost.Store(true) }
 
 const (
 	free   = iota // our own statements
@@ -261,6 +299,9 @@ func (g *guard) authorize(action sqlite.AuthorizerActionCode, arg1, arg2, db, _ 
 	mode := g.mode.Load()
 	if mode == free {
 		return sqlite.AuthorizerOK
+	}
+	if g.lost.Load() {
+		return sqlite.AuthorizerDeny
 	}
 	if ours(arg1) || ours(arg2) {
 		return sqlite.AuthorizerDeny

@@ -94,7 +94,7 @@ func TestExecRefuses(t *testing.T) {
 		"INSERT INTO fences (highest) VALUES (1)", "INSERT INTO trap VALUES (1)", "INSERT INTO audit SELECT highest FROM fences",
 		"INSERT INTO audit SELECT highest FROM fencedstore_fence", "WITH x AS (SELECT highest FROM fencedstore_fence) INSERT INTO audit SELECT * FROM x",
 		"UPDATE account SET cents = (SELECT count(*) FROM fencedstore_receipt)", "DELETE FROM sqlite_schema", "UPDATE sqlite_schema SET sql = ''",
-		"INSERT INTO nowhere VALUES (1)", "INSERT INTO audit VALUES (1, 2)", "DELETE FROM audit WHERE", "WITH x AS (SELECT 1) SELECT * FROM x, fencedstore_meta",
+		"INSERT INTO nowhere VALUES (1)", "INSERT INTO audit VALUES (1, 2)", "DELETE FROM audit WHERE", "INSERT INTO audit VALUES (?)", "INSERT INTO audit VALUES (:named)", "WITH x AS (SELECT 1) SELECT * FROM x, fencedstore_meta",
 	} {
 		out, err := s.Apply(t.Context(), admit(mutation(1, 2, "op-2", raw(q))))
 		if out.Code != sdk.Invalid || !errors.Is(err, sdk.ErrInvalid) {

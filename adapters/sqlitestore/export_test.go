@@ -1,8 +1,12 @@
 package sqlitestore
 
 import (
+	"context"
+	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/fencedstore/fencedstore/sdk"
 )
 
 // LimitPages keeps the file from growing by more than a few pages, as a full
@@ -23,4 +27,20 @@ func LimitPages(t *testing.T, s *Store) {
 func ParsePath(s string) (string, error) {
 	d, err := parseDSN(s)
 	return d.path, err
+}
+
+// Together runs mutations as one batch, in this order, while no other call is
+// under way, and returns the codes.
+func Together(s *Store, all ...sdk.Admission) []sdk.Code {
+	var batch []*job
+	for _, a := range all {
+		m, _ := a.Mutation()
+		batch = append(batch, &job{ctx: context.Background(), admission: a, mutation: m, reply: make(chan answer, 1)})
+	}
+	s.together(slices.Clone(batch))
+	var codes []sdk.Code
+	for _, j := range batch {
+		codes = append(codes, (<-j.reply).out.Code)
+	}
+	return codes
 }

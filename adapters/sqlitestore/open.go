@@ -157,6 +157,9 @@ func (s *Store) open(ctx context.Context, d dsn, base string) (err error) {
 		return err
 	}
 	err = s.conn.Raw(func(dc any) error {
+		hooks := dc.(sqlite.HookRegisterer)
+		hooks.RegisterCommitHook(s.guard.onCommit)
+		hooks.RegisterRollbackHook(s.guard.onRollback)
 		return dc.(sqlite.AuthorizerRegisterer).RegisterAuthorizer(s.guard.authorize)
 	})
 	if err != nil {
@@ -165,8 +168,32 @@ func (s *Store) open(ctx context.Context, d dsn, base string) (err error) {
 	if err := s.prepare(ctx); err != nil {
 		return err
 	}
+	// The log is there as long as a handle is open.
+	for i, name := range s.files() {
+		if s.opened[i], err = os.Stat(name); err != nil {
+			return err
+		}
+	}
 	s.desc = describe(s.version)
 	s.queue, s.closing, s.done = make(chan *job), make(chan struct{}), make(chan struct{})
 	go s.write()
+	return nil
+}
+
+func (s *Store) files() [2]string { return [...]string{s.path, s.path + "-wal"} }
+
+// inPlace refuses to go on with files that are not those of the path any more:
+// SQLite still has the old ones open, but what is written there nobody would
+// see, and whoever opens the path has other fences.
+func (s *Store) inPlace() error {
+	for i, name := range s.files() {
+		now, err := os.Stat(name)
+		if err != nil {
+			return sdk.Errorf(sdk.Unsuitable, "file", "it was removed or moved while the store was open; stop writers, restore it, and raise the registry's floor above every token issued: %w", err)
+		}
+		if !os.SameFile(now, s.opened[i]) {
+			return sdk.Errorf(sdk.Unsuitable, "file", "%s was replaced while the store was open; stop writers, raise the registry's floor above every token issued, and open it anew", name)
+		}
+	}
 	return nil
 }

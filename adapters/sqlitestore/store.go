@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io/fs"
 	"maps"
 	"slices"
 	"sync"
@@ -36,6 +37,7 @@ type Store struct {
 	writers *sql.DB
 	conn    *sql.Conn // the one connection that writes, owned by the writer
 	guard   guard
+	opened  [2]fs.FileInfo // the file and its log, as they were opened
 	stmts   statements
 
 	queue   chan *job
@@ -174,6 +176,9 @@ func (s *Store) read(ctx context.Context, r sdk.ResourceID, fn func(ctx context.
 	s.mu.RUnlock()
 	defer s.reads.Done()
 	if err := r.Validate(); err != nil {
+		return err
+	}
+	if err := s.inPlace(); err != nil {
 		return err
 	}
 	return classify(reading, retryBusy(ctx, func() error { return fn(ctx, s.readers) }))

@@ -3,8 +3,10 @@ package sqlitestore
 import (
 	"context"
 	"database/sql"
+	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -49,6 +51,9 @@ func refused(err error) answer { return answer{sdk.Refusal(err), err} }
 // submit hands a job to the writer and waits for its answer or the context.
 func (s *Store) submit(ctx context.Context, j *job) answer {
 	j.ctx, j.reply = ctx, make(chan answer, 1)
+	if ctx.Value(inHook{s.path}) != nil {
+		return refused(sdk.Errorf(sdk.Invalid, "hook", "it calls the store whose transaction it runs in, which would wait for itself; write through its tx, and to other resources after it"))
+	}
 	if err := ctx.Err(); err != nil {
 		return refused(classify(deciding, err))
 	}
@@ -119,8 +124,9 @@ func (s *Store) gather(first *job) (batch []*job, hook *job) {
 	return batch, nil
 }
 
-// together runs a batch in one transaction. When a caller leaves before COMMIT
-// the transaction is rolled back and run again without it.
+// together runs a batch in one transaction. When a caller leaves before COMMIT,
+// or the transaction ends with a mutation, it is rolled back and run again
+// without that one.
 func (s *Store) together(batch []*job) {
 	for len(batch) > 0 {
 		batch = live(batch)
@@ -135,15 +141,14 @@ func (s *Store) together(batch []*job) {
 			// The transaction itself is the savepoint of a mutation that is alone.
 			if j := batch[0]; s.judgeOne(j) != nil {
 				s.rollback()
-				if j.state.CompareAndSwap(waiting, committed) {
-					j.reply <- refused(j.failure)
-				}
+				j.refuse()
 				return
 			}
-		} else {
-			for _, j := range batch {
-				s.one(j)
-			}
+		} else if i := slices.IndexFunc(batch, s.breaks); i >= 0 {
+			s.rollback()
+			batch[i].refuse()
+			batch = slices.Delete(batch, i, i+1)
+			continue
 		}
 		if again := seal(batch); len(again) < len(batch) {
 			s.rollback()
@@ -199,9 +204,13 @@ func fail(batch []*job, err error) {
 // begin takes the file's write lock, however long another process holds it, as
 // long as somebody waits for it.
 func (s *Store) begin(batch []*job) error {
+	if err := s.inPlace(); err != nil {
+		return err
+	}
 	for {
 		_, err := s.stmts.begin.Exec()
 		if !busy(err) {
+			s.guard.begun()
 			return classify(deciding, err)
 		}
 		select {
@@ -220,6 +229,9 @@ func (s *Store) begin(batch []*job) error {
 }
 
 func (s *Store) rollback() {
+	if s.guard.lost.Load() {
+		return // SQLite has done it
+	}
 	if _, err := s.stmts.rollback.Exec(); err != nil {
 		s.opts.Log().Warn("rollback failed", "file", s.path, "err", err)
 	}
@@ -227,10 +239,13 @@ func (s *Store) rollback() {
 
 // commit ends the transaction and answers every job in it.
 func (s *Store) commit(batch []*job) {
-	_, err := s.stmts.commit.Exec()
-	for busy(err) { // a reader in another process may hold COMMIT up; it writes nothing then
-		_, err = s.stmts.commit.Exec()
-	}
+	err := s.guard.commit(func() error {
+		_, err := s.stmts.commit.Exec()
+		for busy(err) { // a reader in another process may hold COMMIT up; it writes nothing then
+			_, err = s.stmts.commit.Exec()
+		}
+		return err
+	})
 	if err != nil {
 		s.rollback()
 		s.opts.Log().Error("commit failed", "file", s.path, "mutations", len(batch), "err", err)
@@ -267,19 +282,27 @@ func (s *Store) judgeOne(j *job) error {
 	return j.failure
 }
 
-// one judges and writes one mutation of several, under its own savepoint.
-func (s *Store) one(j *job) {
-	if _, err := s.stmts.save.Exec(); err != nil {
-		j.failure = classify(deciding, err)
-		return
+// breaks judges and writes one mutation of several, under its own savepoint. It
+// reports whether the transaction ended with it, or has to.
+func (s *Store) breaks(j *job) bool {
+	j.failure = nil
+	_, err := s.stmts.save.Exec()
+	if err == nil && s.judgeOne(j) != nil && !s.guard.lost.Load() {
+		_, err = s.stmts.undo.Exec()
 	}
-	if s.judgeOne(j) != nil {
-		if _, err := s.stmts.undo.Exec(); err != nil {
-			s.opts.Log().Warn("rollback to savepoint failed", "file", s.path, "err", err)
-		}
+	if err == nil && !s.guard.lost.Load() {
+		_, err = s.stmts.free.Exec()
 	}
-	if _, err := s.stmts.free.Exec(); err != nil && j.failure == nil {
+	if j.failure == nil {
 		j.failure = classify(deciding, err)
+	}
+	return err != nil || s.guard.lost.Load()
+}
+
+// refuse answers a job that has a failure, unless its caller has left.
+func (j *job) refuse() {
+	if j.state.CompareAndSwap(waiting, committed) {
+		j.reply <- refused(j.failure)
 	}
 }
 
@@ -297,12 +320,10 @@ func (s *Store) alone(j *job) {
 	if j.failure = s.decideHook(j, tx); j.failure != nil || len(seal(batch)) == 0 {
 		tx.Rollback()
 		s.rollbackRest()
-		if j.state.CompareAndSwap(waiting, committed) {
-			j.reply <- refused(j.failure)
-		}
+		j.refuse()
 		return
 	}
-	err = tx.Commit()
+	err = s.guard.commit(tx.Commit)
 	if err != nil {
 		s.rollbackRest()
 	}
@@ -310,9 +331,13 @@ func (s *Store) alone(j *job) {
 }
 
 func (s *Store) beginTx(j *job) (*sql.Tx, error) {
+	if err := s.inPlace(); err != nil {
+		return nil, err
+	}
 	for {
 		tx, err := s.conn.BeginTx(context.WithoutCancel(j.ctx), nil)
 		if !busy(err) {
+			s.guard.begun()
 			return tx, classify(deciding, err)
 		}
 		select {
@@ -331,15 +356,25 @@ func (s *Store) rollbackRest() {
 	s.stmts.rollback.Exec() // an error says that there was none
 }
 
-// runHook calls the team's function; what it panics with becomes an error, since
-// other mutations live from this goroutine.
+// inHook is the key in the context of a hook that holds the file's write lock.
+type inHook struct{ path string }
+
+// runHook calls the team's function on a goroutine of its own: other mutations
+// live from the writer's, which must outlast a panic and a runtime.Goexit.
 func (s *Store) runHook(j *job, tx *sql.Tx) (result []byte, err error) {
-	defer s.guard.set(free)
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("the function panicked: %v\n%s", p, debug.Stack())
-		}
-	}()
 	s.guard.set(hooked)
-	return j.mutation.Hook(j.ctx, tx)
+	defer s.guard.set(free)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		err = errors.New("the function ended its goroutine") // unless it returns
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("the function panicked: %v\n%s", p, debug.Stack())
+			}
+		}()
+		result, err = j.mutation.Hook(context.WithValue(j.ctx, inHook{s.path}, true), tx)
+	}()
+	<-done
+	return result, err
 }

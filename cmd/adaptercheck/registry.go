@@ -12,6 +12,7 @@ import (
 	"github.com/fencedstore/fencedstore/adapters/memstore"
 	"github.com/fencedstore/fencedstore/adapters/mongostore"
 	"github.com/fencedstore/fencedstore/adapters/s3store"
+	"github.com/fencedstore/fencedstore/adapters/spannerstore"
 	"github.com/fencedstore/fencedstore/adapters/sqlitestore"
 	"github.com/fencedstore/fencedstore/conformance"
 	"github.com/fencedstore/fencedstore/sdk"
@@ -36,6 +37,11 @@ type adapter struct {
 	// Fresh makes an empty store that remove takes away again; nil where that
 	// needs a server.
 	Fresh func() (dsn string, remove func() error, err error)
+
+	// Schema says what a DSN needs before it is opened, nil for nothing; Create
+	// makes what the credentials at hand may, nil where Open does.
+	Schema func(dsn string) ([]sdk.SchemaPart, error)
+	Create func(ctx context.Context, dsn string, o sdk.OpenOptions) error
 
 	// Damage takes the fence of r away behind the adapter's back (F7); nil where
 	// that cannot be done.
@@ -67,6 +73,7 @@ func builtin() []adapter {
 				}, nil
 			},
 			Fresh:  freshSQLite,
+			Schema: sqlitestore.Schema,
 			Damage: damageSQLite,
 			Native: nativeSQLite,
 		},
@@ -92,10 +99,11 @@ func builtin() []adapter {
 					return etcdstore.Open(ctx, dsn, o)
 				}, nil
 			},
+			Schema: etcdstore.Schema,
 		},
 		{
 			Name: "dynamodb", Schemes: []string{"dynamodb"}, Example: "dynamodb://TABLE?region=eu-central-1",
-			About:   "A DynamoDB table: one TransactWriteItems per mutation. Credentials come from the SDK's own chain.",
+			About:   "A DynamoDB table: one TransactWriteItems per mutation, or with layout=item one PutItem. Credentials come from the SDK's own chain.",
 			Network: true,
 			Kill:    true,
 			Bind: func(dsn string) (opener, error) {
@@ -103,6 +111,8 @@ func builtin() []adapter {
 					return dynamodbstore.Open(ctx, dsn, o)
 				}, nil
 			},
+			Schema: dynamodbstore.Schema,
+			Create: dynamodbstore.CreateSchema,
 		},
 		{
 			Name: "mongodb", Schemes: []string{"mongodb", "mongodb+srv"}, Example: "mongodb://127.0.0.1:27017/DB?collection=fences",
@@ -125,6 +135,21 @@ func builtin() []adapter {
 					return s3store.Open(ctx, dsn, o)
 				}, nil
 			},
+			Schema: s3store.Schema,
+			Create: s3store.CreateSchema,
+		},
+		{
+			Name: "spanner", Schemes: []string{"spanner"}, Example: "spanner://projects/P/instances/I/databases/D",
+			About:   "A Spanner database: one read-write transaction per mutation. Credentials come from Google's own chain.",
+			Network: true,
+			Kill:    true,
+			Bind: func(dsn string) (opener, error) {
+				return func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) {
+					return spannerstore.Open(ctx, dsn, o)
+				}, nil
+			},
+			Schema: spannerstore.Schema,
+			Create: spannerstore.CreateSchema,
 		},
 	}
 }

@@ -111,7 +111,7 @@ func run(ctx context.Context, dsn string, out io.Writer) error {
 		return pay(ctx, s, "pay/1", 30)
 	})
 	if !errors.Is(err, sdk.ErrStaleOwner) {
-		return fmt.Errorf("worker A was not refused: %w", err)
+		return fmt.Errorf("a stale owner was answered %w", err)
 	}
 	fmt.Fprintln(out, "A pays 30:", got.Code)
 	return nil

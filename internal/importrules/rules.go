@@ -67,7 +67,7 @@ func Rules() []Rule {
 		{For: "...", Unless: []string{"sdk", "sdk/gate", "sdk/fault", "conformance/...", "plugins/...", "internal/seal"},
 			Deny: []string{"internal/seal"}, Direct: true,
 			Why: "only gate, suite and plug-in server make an Admission; tests inside this module may, to reach what no gate lets through"},
-		{For: "...", Unless: []string{"conformance", "sdk/gate/gatetest", "internal/lab/..."}, Deny: []string{"std/testing"}, Direct: true,
+		{For: "...", Unless: []string{"conformance", "conformance/coordination", "sdk/gate/gatetest", "internal/lab/..."}, Deny: []string{"std/testing"}, Direct: true,
 			Why: "package testing belongs to tests and to what tests are built from"},
 		{For: "...", Unless: []string{"cmd/...", "examples/...", "docs/...", "internal/lab/..."}, Deny: []string{"std/log", "std/flag"}, Direct: true,
 			Why: "a library logs to the *slog.Logger that it was given, and leaves the command line to its caller"},

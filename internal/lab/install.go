@@ -43,8 +43,8 @@ func (s *Server) dir() (string, error) {
 // Installed returns where s is; an error that wraps fs.ErrNotExist says that
 // Setup has not been run.
 func (s *Server) Installed() (string, error) {
-	if s.Install == nil {
-		return "", nil
+	if s.Find != nil {
+		return s.Find()
 	}
 	dir, err := s.dir()
 	if err != nil {
@@ -59,8 +59,9 @@ func (s *Server) Installed() (string, error) {
 // Setup installs s unless it is there. An installation that was cut short is
 // begun again.
 func (s *Server) Setup(ctx context.Context) error {
-	if s.Install == nil {
-		return nil
+	if s.Find != nil {
+		_, err := s.Find()
+		return err
 	}
 	if _, err := s.Installed(); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return err

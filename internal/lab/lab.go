@@ -28,8 +28,10 @@ type Server struct {
 	// Pins is a folder below internal/lab/pins, copied to the installation before
 	// Install runs; its content is part of the installation's identity.
 	Pins string
-	// Install puts the server into dir; nil for one that is on the machine.
+	// Install puts the server into dir. Of one that is on the machine, or not at
+	// all, Find gives the place in its stead.
 	Install func(ctx context.Context, dir string) error
+	Find    func() (string, error)
 	// Command is what to run.
 	Command func(at Place) (argv, env []string, err error)
 	// Ready is an HTTP path whose answer, whatever it is, shows that the server
@@ -50,7 +52,7 @@ func (p Place) Addr() string { return fmt.Sprintf("%s:%d", p.Host, p.Port) }
 
 // Servers are all that this package knows, by name.
 func Servers() []*Server {
-	list := []*Server{Fauxqs, FerretDB, MongoJava, Moto, Rclone, S3rver, Versitygw}
+	list := []*Server{Dynalite, Fauxqs, FerretDB, Minidyn, MongoJava, Moto, Rclone, S3rver, SpannerEmulator, Versitygw, ZooKeeper}
 	slices.SortFunc(list, func(a, b *Server) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }

@@ -47,7 +47,7 @@ func Need(tb testing.TB, s *Server) string {
 	case !errors.Is(err, fs.ErrNotExist), os.Getenv(Required) != "":
 		tb.Fatalf("%v; run: go run ./internal/lab/labctl setup %s", err, s.Name)
 	}
-	tb.Skipf("%s is not installed; to have it: go run ./internal/lab/labctl setup %s (or make servers)", s.Name, s.Name)
+	tb.Skipf("%v; to have it: go run ./internal/lab/labctl setup %s (or make servers)", err, s.Name)
 	return ""
 }
 

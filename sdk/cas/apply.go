@@ -98,16 +98,20 @@ func (t *try) once(ctx context.Context, base *known, guess bool) (out sdk.Outcom
 	}
 	prior, err := s.receiptOf(ctx, base, m.Resource, m.Operation)
 	if err != nil {
-		if guess {
-			return sdk.Outcome{}, false, nil
+		return t.failed(ctx, base, guess, err)
+	}
+	d := sdk.Decide(state, prior, t.admission)
+	if d.Code != sdk.Accepted && guess {
+		return sdk.Outcome{}, false, nil
+	}
+	// F7: whatever the answer, a head has its marker before it is given.
+	if err := s.marked(ctx, t.names, base); err != nil {
+		if d.Code == sdk.Replayed {
+			return sdk.Outcome{}, true, unmarked(t.names, err)
 		}
 		return sdk.Outcome{}, true, t.unsent(err)
 	}
-	d := sdk.Decide(state, prior, t.admission)
 	if d.Code != sdk.Accepted {
-		if guess {
-			return sdk.Outcome{}, false, nil
-		}
 		if d.Code == sdk.Quarantined {
 			if err := s.putQuarantine(ctx, t.names, m); err != nil {
 				return sdk.Outcome{}, true, sdk.Errorf(sdk.NotApplied, "quarantine", "the conflict could not be put on record; nothing was applied: %w", err)
@@ -116,16 +120,26 @@ func (t *try) once(ctx context.Context, base *known, guess bool) (out sdk.Outcom
 		out, err := d.Outcome()
 		return out, true, err
 	}
-	if base != nil && base.head.fenced() && !base.head.Marked {
-		if err := t.mark(ctx); err != nil {
-			return sdk.Outcome{}, true, t.unsent(err)
-		}
-	}
 	next, w, err := t.build(ctx, base, &d)
 	if err != nil {
-		return sdk.Outcome{}, true, t.unsent(err)
+		return t.failed(ctx, base, guess, err)
 	}
 	return t.swap(ctx, base, next, w, &d)
+}
+
+// failed says what an error means that came while base's parts were read or new
+// ones written. A base that is not the head any more tells nothing: its parts
+// may have been cleaned up.
+func (t *try) failed(ctx context.Context, base *known, guess bool, err error) (sdk.Outcome, bool, error) {
+	if !guess && base != nil && sdk.CodeOf(err) == sdk.Unsuitable {
+		k, ferr := t.store.fresh(ctx, t.mutation.Resource)
+		guess = ferr == nil && k != nil && k.head.Nonce != base.head.Nonce
+	}
+	if guess {
+		t.nonce = newNonce() // names of parts are not used again
+		return sdk.Outcome{}, false, nil
+	}
+	return sdk.Outcome{}, true, t.unsent(err)
 }
 
 // wire is a head as it is written.
@@ -151,33 +165,47 @@ func (t *try) build(ctx context.Context, base *known, d *sdk.Decision) (*head, w
 		return nil, wire{}, err
 	}
 	next.Recent = append(next.Recent, receiptOf(d.Receipt, result))
+	limit := s.maxHead
 	for _, e := range m.Effects {
+		if e.Kind == sdk.KindPut {
+			limit = s.maxHead - s.maxHead/8
+		}
 		if err := t.effect(ctx, next, st, e); err != nil {
 			return nil, wire{}, err
 		}
 	}
 	if len(next.Recent) > maxRecent {
-		if err := s.seal(ctx, next, st); err != nil {
+		if err := s.seal(ctx, next, st, keepRecent); err != nil {
 			return nil, wire{}, err
 		}
 	}
-	w, err := s.encode(ctx, next, st)
+	w, err := s.encode(ctx, next, st, limit)
+	if sdk.CodeOf(err) == sdk.TooLarge && len(next.Recent) > 1 {
+		if err := s.seal(ctx, next, st, 1); err != nil {
+			return nil, wire{}, err
+		}
+		w, err = s.encode(ctx, next, st, limit)
+	}
 	return next, w, err
 }
 
-// encode turns a head into what is written.
-func (s *Store) encode(ctx context.Context, h *head, st *staging) (wire, error) {
+// encode turns a head into what is written, TOO_LARGE above limit.
+func (s *Store) encode(ctx context.Context, h *head, st *staging, limit int) (wire, error) {
 	if s.together != nil {
-		return s.split(ctx, h, st)
+		return s.split(ctx, h, st, limit)
 	}
 	body, err := json.Marshal(h)
 	if err != nil {
 		return wire{}, sdk.Errorf(sdk.NotApplied, "head", "%w", err)
 	}
-	if len(body) > s.maxHead {
-		return wire{}, sdk.Errorf(sdk.TooLarge, "resource", "its head would have %d bytes, above %d: too many keys in one resource", len(body), s.maxHead)
+	return wire{state: body}, checkHead(body, limit)
+}
+
+func checkHead(body []byte, limit int) error {
+	if len(body) > limit {
+		return sdk.Errorf(sdk.TooLarge, "resource", "its head would have %d bytes, above %d: too many keys in one resource; what lies above is kept for claims and deletes", len(body), limit)
 	}
-	return wire{state: body}, nil
+	return nil
 }
 
 // putHead swaps the head.
@@ -262,8 +290,8 @@ func (t *try) swap(ctx context.Context, base *known, next *head, w wire, d *sdk.
 // accepted answers once the marker is known to be there.
 func (t *try) accepted(ctx context.Context, marked bool, d *sdk.Decision) (sdk.Outcome, bool, error) {
 	if !marked {
-		if err := t.mark(ctx); err != nil {
-			return sdk.Outcome{}, true, sdk.Errorf(sdk.MutationUnknown, t.names.marker(), "the head was written and its marker, without which it is not safe, could not be: %w", err)
+		if err := t.store.mark(ctx, t.names); err != nil {
+			return sdk.Outcome{}, true, unmarked(t.names, err)
 		}
 	}
 	out, err := d.Outcome()
@@ -300,15 +328,31 @@ func (t *try) settle(ctx context.Context, base *known, d *sdk.Decision, lost err
 	return sdk.Outcome{}, false, nil
 }
 
+func unmarked(n names, err error) error {
+	return sdk.Errorf(sdk.MutationUnknown, n.marker(), "the head was written and its marker, without which it is not safe, could not be: %w", err)
+}
+
 // mark writes the marker, which may be there already.
-func (t *try) mark(ctx context.Context) error {
+func (s *Store) mark(ctx context.Context, n names) error {
 	body := []byte(`{"schema":"fencedstore.marker.v1"}`)
-	_, _, err := t.store.objects.PutIf(ctx, t.names.marker(), body, "")
-	if err == nil || sdk.CodeOf(err) != sdk.MutationUnknown {
+	_, _, err := s.objects.PutIf(ctx, n.marker(), body, "")
+	if err == nil || sdk.WriteCode(err) != sdk.MutationUnknown {
 		return err
 	}
-	if _, _, gerr := t.store.objects.Get(ctx, t.names.marker()); gerr == nil {
+	if _, _, gerr := s.objects.Get(ctx, n.marker()); gerr == nil {
 		return nil
 	}
 	return err
+}
+
+// marked makes sure that the marker of a head is there. The first head says
+// nothing of it; every later one was written after it.
+func (s *Store) marked(ctx context.Context, n names, k *known) error {
+	if k == nil || k.head.Marked || !k.head.fenced() {
+		return nil
+	}
+	if _, _, err := s.objects.Get(ctx, n.marker()); sdk.CodeOf(err) != sdk.NotFound {
+		return err
+	}
+	return s.mark(ctx, n)
 }

@@ -71,19 +71,21 @@ func (s *Store) references(ctx context.Context, h *head) (map[string]bool, error
 	if h.Rest != nil {
 		used[h.Rest.Name] = true
 	}
-	d, err := s.directory(ctx, h)
-	if err != nil || d == nil {
-		return used, err
-	}
-	used[h.Archive.Name] = true
-	for i := range d.Buckets {
-		used[d.Buckets[i].Part.Name] = true
-		b, err := s.bucket(ctx, &d.Buckets[i].Part)
+	for i := range h.Archive {
+		used[h.Archive[i].Directory.Name] = true
+		d, err := s.directory(ctx, &h.Archive[i])
 		if err != nil {
 			return nil, err
 		}
-		for j := range b.Receipts {
-			note(&b.Receipts[j].Result)
+		for i := range d.Buckets {
+			used[d.Buckets[i].Part.Name] = true
+			b, err := s.bucket(ctx, &d.Buckets[i].Part)
+			if err != nil {
+				return nil, err
+			}
+			for j := range b.Receipts {
+				note(&b.Receipts[j].Result)
+			}
 		}
 	}
 	return used, nil

@@ -18,9 +18,11 @@ const (
 	// bucket itself.
 	InlineBytes = 2 << 10
 	// maxHeadBytes bounds a head: the keys of a resource all have an entry in it.
+	// The last eighth is not for new values, so that a full resource can still be
+	// taken over and emptied.
 	maxHeadBytes = 1 << 20
 	// A head keeps between keepRecent and maxRecent receipts; then the older ones
-	// are sealed.
+	// are sealed. One that is full keeps fewer.
 	keepRecent, maxRecent = 16, 48
 )
 
@@ -34,7 +36,7 @@ type head struct {
 	Marked   bool               `json:"marked"` // the marker is known to be there
 	Fence    fence              `json:"fence"`
 	Recent   []receipt          `json:"recent"` // the last ones, oldest first
-	Archive  *part              `json:"archive,omitzero"`
+	Archive  []shard            `json:"archive,omitempty"`
 	Values   map[string]content `json:"values"`
 	Resolved map[string]string  `json:"resolved,omitempty"` // quarantine object to operation
 
@@ -108,6 +110,9 @@ func parseHead(name string, b []byte, r sdk.ResourceID) (*head, sdk.FenceState, 
 	}
 	if _, err := h.sequence(); err != nil || len(h.Nonce) != 32 {
 		return nil, sdk.FenceState{}, damaged(name, "sequence %q, nonce %q", h.Sequence, h.Nonce)
+	}
+	if err := parseShards(name, h.Archive); err != nil {
+		return nil, sdk.FenceState{}, err
 	}
 	s, err := h.Fence.state()
 	if err != nil {

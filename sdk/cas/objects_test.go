@@ -19,6 +19,8 @@ type bucket struct {
 	// before and after stand around PutIf: an error of before keeps it from
 	// happening, one of after hides that it did.
 	before, after func(name string) error
+	// got is called after a Get, without the lock.
+	got func(name string)
 }
 
 type object struct {
@@ -37,6 +39,9 @@ func (b *bucket) enter(ctx context.Context, method string) error {
 }
 
 func (b *bucket) Get(ctx context.Context, name string) ([]byte, string, error) {
+	if b.got != nil {
+		defer func() { b.got(name) }()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err := b.enter(ctx, "get"); err != nil {

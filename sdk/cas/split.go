@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"sync"
 
 	"github.com/fencedstore/fencedstore/sdk"
 	"github.com/go-json-experiment/json"
@@ -41,7 +42,7 @@ type beside struct {
 }
 
 // split turns a head into state and content, and writes the rest if it has to.
-func (s *Store) split(ctx context.Context, h *head, st *staging) (wire, error) {
+func (s *Store) split(ctx context.Context, h *head, st *staging, limit int) (wire, error) {
 	w := wire{content: []byte{}}
 	h.Content = nil
 	if c, ok := h.Values[s.adapter.ContentKey]; ok {
@@ -49,13 +50,13 @@ func (s *Store) split(ctx context.Context, h *head, st *staging) (wire, error) {
 		h.Content = &beside{len(c.Inline), sha256.Sum256(c.Inline)}
 	}
 	if h.dirty {
-		if err := s.putRest(ctx, h, st); err != nil {
+		if err := s.putRest(ctx, h, st, limit); err != nil {
 			return wire{}, err
 		}
 	}
 	state, err := s.short(h)
 	if err == nil && len(state) > s.adapter.StateBytes && h.inRest < len(h.Recent)-1 {
-		if err = s.putRest(ctx, h, st); err == nil {
+		if err = s.putRest(ctx, h, st, limit); err == nil {
 			state, err = s.short(h)
 		}
 	}
@@ -69,6 +70,15 @@ func (s *Store) split(ctx context.Context, h *head, st *staging) (wire, error) {
 	return w, nil
 }
 
+// deflaters are large, and used again.
+var deflaters = sync.Pool{New: func() any {
+	z, err := flate.NewWriter(nil, flate.BestCompression)
+	if err != nil {
+		panic(err) // the level is one of the package's own
+	}
+	return z
+}}
+
 // short is the head without what lies in its rest or beside it.
 func (s *Store) short(h *head) ([]byte, error) {
 	c := *h
@@ -79,16 +89,15 @@ func (s *Store) short(h *head) ([]byte, error) {
 		return nil, sdk.Errorf(sdk.NotApplied, "head", "%w", err)
 	}
 	var out bytes.Buffer
-	z, err := flate.NewWriter(&out, flate.BestCompression)
-	if err != nil {
-		return nil, sdk.Errorf(sdk.NotApplied, "head", "%w", err)
-	}
+	z := deflaters.Get().(*flate.Writer)
+	defer deflaters.Put(z)
+	z.Reset(&out)
 	z.Write(b) // into memory
 	z.Close()
 	return out.Bytes(), nil
 }
 
-func (s *Store) putRest(ctx context.Context, h *head, st *staging) error {
+func (s *Store) putRest(ctx context.Context, h *head, st *staging, limit int) error {
 	h.inRest, h.dirty = len(h.Recent)-1, false
 	r := &rest{Schema: restSchema, Recent: slices.Clone(h.Recent[:h.inRest]), Values: maps.Clone(h.Values), Resolved: h.Resolved}
 	delete(r.Values, s.adapter.ContentKey)
@@ -96,8 +105,8 @@ func (s *Store) putRest(ctx context.Context, h *head, st *staging) error {
 	if err != nil {
 		return sdk.Errorf(sdk.NotApplied, "head", "%w", err)
 	}
-	if len(body) > s.maxHead {
-		return sdk.Errorf(sdk.TooLarge, "resource", "its head would have %d bytes, above %d: too many keys in one resource", len(body), s.maxHead)
+	if err := checkHead(body, limit); err != nil {
+		return err
 	}
 	h.Rest = partOf(st.next(), body)
 	if err := s.objects.PutNew(ctx, h.Rest.Name, body); err != nil {

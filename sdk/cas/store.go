@@ -32,7 +32,8 @@ type Adapter struct {
 	// Probe proves that the store decides conditions, atomically; nil proves
 	// nothing.
 	Probe func(ctx context.Context) error
-	// MaxObjectBytes is the largest object that the store takes, 1 MiB or more
+	// MaxObjectBytes is the largest object that the store takes, 256 KiB at least (a
+	// bucket of receipts with long names and results), 1 MiB or more
 	// if 0; heads and values are kept below it.
 	MaxObjectBytes int
 	// Heads, if not nil, keeps each head beside the value of ContentKey, with up
@@ -318,9 +319,12 @@ func (s *Store) Inspect(ctx context.Context, r sdk.ResourceID) (state sdk.FenceS
 		if k != nil {
 			state = k.state
 		}
-		return nil
+		return s.answerable(ctx, r, k)
 	})
-	return state, err
+	if err != nil {
+		return sdk.FenceState{}, err
+	}
+	return state, nil
 }
 
 // Receipt implements sdk.FencedStore.
@@ -337,12 +341,22 @@ func (s *Store) Receipt(ctx context.Context, r sdk.ResourceID, op sdk.OperationI
 			return sdk.Errorf(sdk.NotFound, "operation", "%q has no receipt at %q", op, r)
 		}
 		out = *found
-		return nil
+		return s.answerable(ctx, r, k)
 	})
 	if err != nil {
 		return sdk.Receipt{}, err
 	}
 	return out, nil
+}
+
+// answerable makes sure of the marker before fence or receipt are told: to an
+// Apply that lost its answer they are the answer.
+func (s *Store) answerable(ctx context.Context, r sdk.ResourceID, k *known) error {
+	n := namesOf(s.namespace, r)
+	if err := s.marked(ctx, n, k); err != nil {
+		return sdk.Errorf(sdk.NotApplied, n.marker(), "the marker of the first head could not be made sure of: %w", err)
+	}
+	return nil
 }
 
 // receiptOf finds the receipt of an operation, whole; nil if there is none.

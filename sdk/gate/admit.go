@@ -63,7 +63,7 @@ func (g *Gate) mutation(req *Request, hook sdk.Hook, auth *authenticated) (admis
 	if _, err := sealed.Mutation(); err != nil {
 		return admission{}, err
 	}
-	return admission{sealed: sealed, mutation: m, lasts: auth.lasts}, nil
+	return admission{sealed: sealed, mutation: m, until: auth.until}, nil
 }
 
 // checkGenerations keeps P1 and P2 across hosts: a gate whose policy or trust
@@ -95,7 +95,10 @@ func (g *Gate) commit(ctx context.Context, adm admission) (sdk.Outcome, error) {
 // a success with this mutation's own receipt, or a refusal with a code that
 // this version knows, is unknown (O1).
 func (g *Gate) send(ctx context.Context, adm *admission) (sdk.Outcome, error) {
-	ctx, cancel := context.WithTimeout(ctx, adm.lasts)
+	if !time.Now().Before(adm.until) {
+		return refuse(sdk.Errorf(sdk.NotHeld, "status", "the lease was known to be held until %v ago, before the mutation was sent; send a newer proof", time.Since(adm.until)))
+	}
+	ctx, cancel := context.WithDeadline(ctx, adm.until)
 	defer cancel()
 	out, err := g.store.Apply(ctx, adm.sealed)
 	if err == nil {

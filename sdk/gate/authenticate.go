@@ -11,11 +11,11 @@ import (
 	"github.com/fencedstore/fencedstore/sdk/trust"
 )
 
-// admission is a mutation that passed A1–A6, and how long it may be sent.
+// admission is a mutation that passed A1–A6, and until when it may be sent.
 type admission struct {
 	sealed   sdk.Admission
 	mutation *sdk.Mutation
-	lasts    time.Duration // from now; the store call ends with it
+	until    time.Time // by this process's monotonic clock; the store call ends with it
 	memory   *resource
 }
 
@@ -24,8 +24,8 @@ type authenticated struct {
 	grant  *grant.Grant
 	digest sdk.Digest
 	bundle *trust.Bundle
-	lasts  time.Duration
-	status []byte // the proof's envelope; nil where the registry was asked
+	until  time.Time // the lease is known to be held, by time.Now's clock
+	status []byte    // the proof's envelope; nil where the registry was asked
 }
 
 // authenticate keeps A1 to A6. It calls no store.
@@ -48,9 +48,13 @@ func (g *Gate) authenticate(ctx context.Context, req *Request) (auth authenticat
 	if caller == "" || caller != auth.grant.Owner {
 		return auth, sdk.Errorf(sdk.OwnerMismatch, "caller", "%q called with the grant of %q; a worker uses its own grant", caller, auth.grant.Owner)
 	}
-	if auth.lasts, auth.status, err = g.live(ctx, &auth, req.Status); err != nil {
+	// Counted from before the question, so that a pause in between adds nothing.
+	asked := time.Now()
+	lasts, status, err := g.live(ctx, &auth, req.Status)
+	if err != nil {
 		return auth, err
 	}
+	auth.until, auth.status = asked.Add(lasts), status
 	if g.opts.Accept != nil {
 		if err := g.opts.Accept(auth.grant.Resource); err != nil {
 			return auth, sdk.Errorf(sdk.Invalid, "resource", "%q is refused by this gate's own rule: %w", auth.grant.Resource, err)
@@ -76,8 +80,8 @@ func bind(b *trust.Bundle, gr *grant.Grant, req *Request) error {
 	return nil
 }
 
-// live keeps A5: it returns how long the lease is known to be held, and the
-// proof by which it is known, if by one.
+// live keeps A5: it returns how long from its start the lease is known to be
+// held, and the proof by which it is known, if by one.
 func (g *Gate) live(ctx context.Context, auth *authenticated, status []byte) (lasts time.Duration, by []byte, err error) {
 	if g.opts.Liveness != ByQuery {
 		lasts, err = g.byProof(auth.bundle, auth.grant, auth.digest, status)
@@ -86,6 +90,7 @@ func (g *Gate) live(ctx context.Context, auth *authenticated, status []byte) (la
 		}
 	}
 	lasts, err = g.query(ctx, auth.grant, auth.digest)
+	lasts = min(lasts, auth.bundle.MaxProof()) // what a revocation waits for (P3)
 	return lasts, nil, err
 }
 
@@ -128,11 +133,10 @@ func (g *Gate) query(ctx context.Context, gr *grant.Grant, digest sdk.Digest) (t
 	case st.State != grant.StateHeld:
 		return 0, sdk.Errorf(sdk.NotHeld, "registry", "says %q; acquire the lease again", string(st.State))
 	}
-	lasts := st.Remaining - g.opts.Now().Sub(sent)
-	if lasts <= 0 {
+	if g.opts.Now().Sub(sent) >= st.Remaining {
 		return 0, sdk.Errorf(sdk.NotHeld, "registry", "the lease has run out; acquire it again")
 	}
-	return lasts, nil
+	return st.Remaining, nil
 }
 
 // clockGuard remembers the latest time at which an authentic proof was issued.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/fencedstore/fencedstore/sdk"
 	"github.com/fencedstore/fencedstore/sdk/gate"
 	"github.com/fencedstore/fencedstore/sdk/gate/gatetest"
+	"github.com/fencedstore/fencedstore/sdk/grant"
 )
 
 // C44: symmetric skew of one second around a proof that lives five.
@@ -137,4 +139,58 @@ func TestCallerIdentity(t *testing.T) {
 	mustApply(t, failing, req, sdk.OwnerMismatch)
 	empty := w.gate(t, "", &gate.Options{Caller: gate.FixedCaller("")})
 	mustApply(t, empty, req, sdk.OwnerMismatch)
+}
+
+// A5: Apply's context ends with the proof, however long the gate's own look at
+// the resource took before it.
+func TestProofRunsOutBeforeTheSend(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		look time.Duration
+		want sdk.Code
+	}{
+		{"a slow look", 4 * time.Second, sdk.Accepted},
+		{"a look that outlasts the proof", 7 * time.Second, sdk.NotHeld},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.store.inspect = func(ctx context.Context, r sdk.ResourceID) (sdk.FenceState, error) {
+					<-time.After(tc.look)
+					return w.store.FencedStore.Inspect(ctx, r)
+				}
+				end := time.Now().Add(gatetest.ProofLife + time.Second) // with the skew
+				w.store.apply = func(ctx context.Context, a sdk.Admission) (sdk.Outcome, error) {
+					if deadline, ok := ctx.Deadline(); !ok || deadline.After(end) {
+						t.Errorf("Apply may take until %v after the proof ran out", deadline.Sub(end))
+					}
+					return w.store.FencedStore.Apply(ctx, a)
+				}
+				l := w.acquire(t, "a")
+				mustApply(t, w.gate(t, "a", nil), l.Request(1, "op", put("x")), tc.want)
+			})
+		})
+	}
+}
+
+// P3: who revokes an epoch waits as long as a proof may live, and then no write
+// under it is on its way any more, by query either.
+func TestQueryLastsNoLongerThanAProof(t *testing.T) {
+	w := newWorld(t)
+	g := w.gate(t, "a", &gate.Options{Liveness: gate.ByQuery, Registry: &longLease{registry{highest: 10}}})
+	start := time.Now()
+	w.store.apply = func(ctx context.Context, a sdk.Admission) (sdk.Outcome, error) {
+		if deadline, ok := ctx.Deadline(); !ok || deadline.Sub(start) > 61*time.Second {
+			t.Errorf("Apply may take %v", deadline.Sub(start))
+		}
+		return w.store.FencedStore.Apply(ctx, a)
+	}
+	mustApply(t, g, w.acquire(t, "a").Request(1, "op", put("x")), sdk.Accepted)
+}
+
+// longLease says that every lease is held for another hour.
+type longLease struct{ registry }
+
+func (*longLease) Status(context.Context, *grant.Grant, sdk.Digest) (gate.Standing, error) {
+	return gate.Standing{State: grant.StateHeld, Remaining: time.Hour}, nil
 }

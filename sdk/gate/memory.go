@@ -41,10 +41,16 @@ func (m *memory) of(r sdk.ResourceID) *resource {
 	return e
 }
 
-func (m *memory) pin(e *resource) {
+// pin keeps e for good, or tells which other one was kept before: a call may
+// outlive its resource's place in the memory.
+func (m *memory) pin(e *resource) *resource {
 	m.mu.Lock()
 	defer m.mu.Unlock()
+	if kept, ok := m.pinned[e.id]; ok {
+		return kept
+	}
 	m.pinned[e.id] = e
+	return e
 }
 
 // resource is the highest state that this gate has seen of one resource, in
@@ -93,11 +99,18 @@ func regression(observed sdk.FenceState, format string, args ...any) error {
 // pause stops the resource in this gate: from now on only a token above every
 // one that was stored or seen passes.
 func (g *Gate) pause(e *resource, stored sdk.FenceState) {
+	floor := e.pause(stored)
+	if kept := g.memory.pin(e); kept != e {
+		kept.pause(sdk.FenceState{Highest: floor})
+	}
+}
+
+func (e *resource) pause(stored sdk.FenceState) (floor sdk.Token) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.paused = true
 	e.floor = max(e.floor, e.seen.Highest, stored.Highest)
-	e.mu.Unlock()
-	g.memory.pin(e)
+	return e.floor
 }
 
 // look takes the gate's first look at a resource, or its next one while the

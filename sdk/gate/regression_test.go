@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/fencedstore/fencedstore/adapters/memstore"
 	"github.com/fencedstore/fencedstore/sdk"
 	"github.com/fencedstore/fencedstore/sdk/gate"
 	"github.com/fencedstore/fencedstore/sdk/grant"
@@ -152,5 +153,22 @@ func TestFirstLookFails(t *testing.T) {
 	req := w.acquire(t, "a").Request(1, "op", put("x"))
 	mustApply(t, g, req, sdk.NotApplied)
 	w.store.inspect = nil
+	mustApply(t, g, req, sdk.Accepted)
+}
+
+// An ApplyTx function that fails with another resource's alarm does not pause
+// its own.
+func TestHookPassesAnothersAlarmOn(t *testing.T) {
+	w := newWorld(t)
+	g := w.gate(t, "a", nil)
+	l := w.acquire(t, "a")
+	mustApply(t, g, l.Request(1, "op-1", put("x")), sdk.Accepted)
+	req := l.Request(2, "op-2")
+	out, err := gate.ApplyTx(t.Context(), g, req, func(context.Context, *memstore.Tx) ([]byte, error) {
+		return nil, sdk.Errorf(sdk.FenceRegression, "fence", "of another store")
+	})
+	if out.Code != sdk.NotApplied || !errors.Is(err, sdk.ErrFenceRegression) {
+		t.Fatalf("got %v, %v; want NOT_APPLIED with its cause", out.Code, err)
+	}
 	mustApply(t, g, req, sdk.Accepted)
 }

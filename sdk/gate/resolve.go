@@ -67,8 +67,16 @@ func (g *Gate) lookup(ctx context.Context, m *sdk.Mutation) (sdk.Receipt, error)
 	}
 }
 
-// alarmed reports whether err carries FENCE_REGRESSION beside its code.
-func alarmed(err error) bool { return err != nil && errors.Is(err, sdk.ErrFenceRegression) }
+// alarmed reports whether err is FENCE_REGRESSION or carries it beside its code.
+// The cause of a NOT_APPLIED does not count: an ApplyTx function's error may be
+// about another resource.
+func alarmed(err error) bool {
+	var e *sdk.Error
+	if !errors.As(err, &e) {
+		return false
+	}
+	return e.Alarm || e.Code == sdk.FenceRegression || e.Code != sdk.NotApplied && errors.Is(err, sdk.ErrFenceRegression)
+}
 
 // withAlarm returns err with FENCE_REGRESSION beside its code.
 func withAlarm(err error) error {

@@ -79,7 +79,7 @@ func (g *Gate) wouldSay(ctx context.Context, req *Request) (sdk.Outcome, error) 
 		return refuse(err)
 	}
 	adm.mutation.Effects, adm.mutation.Result = nil, nil
-	ctx, cancel := context.WithTimeout(ctx, adm.lasts)
+	ctx, cancel := context.WithDeadline(ctx, adm.until)
 	defer cancel()
 	return g.opts.Shadow.Apply(ctx, adm.sealed)
 }

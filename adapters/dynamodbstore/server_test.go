@@ -1,12 +1,15 @@
 package dynamodbstore
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -36,22 +39,43 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// server is moto behind a proxy that a test may bend.
+// server is a server behind a proxy that a test may bend.
 type server struct {
 	*lab.Proxy
-	table  string
-	client *dynamodb.Client
+	process *lab.Process
+	table   string
+	layout  string
+	client  *dynamodb.Client
 }
 
+// start runs moto, which has transactions.
 func start(t testing.TB) *server {
+	t.Helper()
+	return startOn(t, lab.Moto, LayoutTransaction)
+}
+
+// startItem runs dynalite, which is on disk.
+func startItem(t testing.TB) *server {
+	t.Helper()
+	return startOn(t, lab.Dynalite, LayoutItem)
+}
+
+// eachLayout runs a test on both layouts.
+func eachLayout(t *testing.T, test func(t *testing.T, s *server)) {
+	t.Helper()
+	t.Run(LayoutTransaction, func(t *testing.T) { test(t, start(t)) })
+	t.Run(LayoutItem, func(t *testing.T) { test(t, startItem(t)) })
+}
+
+func startOn(t testing.TB, on *lab.Server, layout string) *server {
 	t.Helper()
 	t.Setenv("AWS_ACCESS_KEY_ID", lab.AccessKey)
 	t.Setenv("AWS_SECRET_ACCESS_KEY", lab.SecretKey)
 	t.Setenv("AWS_EC2_METADATA_DISABLED", "true")
 	t.Setenv("AWS_CONFIG_FILE", os.DevNull)
 	t.Setenv("AWS_SHARED_CREDENTIALS_FILE", os.DevNull)
-	s := &server{table: "fences"}
-	s.Proxy = lab.Front(t, lab.Start(t, lab.Moto).URL(), operation)
+	s := &server{table: "fences", layout: layout, process: lab.Start(t, on)}
+	s.Proxy = lab.Front(t, s.process.URL(), operation)
 	s.client = dynamodb.New(dynamodb.Options{Region: "us-east-1", BaseEndpoint: &s.URL, Credentials: credentials.NewStaticCredentialsProvider(lab.AccessKey, lab.SecretKey, "")})
 	if err := CreateTable(t.Context(), s.client, s.table); err != nil {
 		t.Fatal(err)
@@ -66,7 +90,21 @@ func operation(r *http.Request) string {
 }
 
 func (s *server) dsn() string {
-	return Scheme + s.table + "?region=us-east-1&environment=emulator&quarantine=20&endpoint=" + url.QueryEscape(s.URL)
+	return Scheme + s.table + "?region=us-east-1&environment=emulator&quarantine=20&layout=" + s.layout + "&endpoint=" + url.QueryEscape(s.URL)
+}
+
+// commits reports whether a request is one that commits a mutation, and leaves
+// its body to be read.
+func (s *server) commits(r *http.Request) bool {
+	if s.layout == LayoutTransaction {
+		return operation(r) == "TransactWriteItems"
+	}
+	if operation(r) != "PutItem" {
+		return false
+	}
+	body, err := io.ReadAll(r.Body)
+	r.Body = io.NopCloser(bytes.NewReader(body))
+	return err == nil && bytes.Contains(body, []byte(`"sk":{"S":"head"}`))
 }
 
 func TestConformance(t *testing.T) {
@@ -82,7 +120,14 @@ func TestConformance(t *testing.T) {
 		return nil
 	}
 	createTeamTable(t, s)
-	conformance.Run(t, conformance.Harness{Name: "dynamodb", Network: true,
+	h := s.harness()
+	h.Native = func(r sdk.ResourceID) conformance.Native { return nativeOf(t, s, scope, r) }
+	conformance.Run(t, h, &conformance.Options{Profile: conformance.Quick, Schedules: 20, Match: lab.SlowServerCases()})
+}
+
+// harness plays the suite on a server.
+func (s *server) harness() conformance.Harness {
+	return conformance.Harness{Name: "dynamodb", Network: true,
 		Open: func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) { return Open(ctx, s.dsn(), o) },
 		Spawn: func(context.Context) (*exec.Cmd, error) {
 			cmd := exec.Command(os.Args[0])
@@ -90,11 +135,17 @@ func TestConformance(t *testing.T) {
 			return cmd, nil
 		},
 		Damage: func(ctx context.Context, r sdk.ResourceID) error {
-			_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.table, Key: keyOf(pkOf("main", r), skFence)})
+			_, err := s.client.DeleteItem(ctx, &dynamodb.DeleteItemInput{TableName: &s.table, Key: keyOf(pkOf("main", r), s.main())})
 			return err
 		},
-		Native: func(r sdk.ResourceID) conformance.Native { return nativeOf(t, s, scope, r) },
-	}, &conformance.Options{Profile: conformance.Quick, Schedules: 20, Match: lab.SlowServerCases()})
+	}
+}
+
+var onlyDescribe = regexp.MustCompile(`^contract/descri`)
+
+func TestItemConformance(t *testing.T) {
+	s := startItem(t)
+	conformance.Run(t, s.harness(), &conformance.Options{Profile: conformance.Quick, Schedules: 20})
 }
 
 func nativeOf(t *testing.T, s *server, scope func(sdk.ResourceID, sdk.Effect) error, r sdk.ResourceID) conformance.Native {

@@ -1,0 +1,341 @@
+package spannerstore
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"cloud.google.com/go/spanner"
+	"github.com/fencedstore/fencedstore/sdk"
+	"google.golang.org/grpc/codes"
+)
+
+// maxAttempts bounds how often an ABORTED transaction is run anew.
+const maxAttempts = 100
+
+// Apply implements sdk.FencedStore.
+func (s *Store) Apply(ctx context.Context, a sdk.Admission) (sdk.Outcome, error) {
+	m, err := s.desc.Check(a)
+	if err != nil {
+		return sdk.Refusal(err), err
+	}
+	t := &try{s: s, a: a, m: m}
+	if err := t.prepare(); err != nil {
+		return sdk.Refusal(err), err
+	}
+	if err := s.enter(ctx); err != nil {
+		return sdk.Refusal(err), err
+	}
+	defer s.running.Done()
+	out, err := t.run(ctx)
+	if err != nil && out.Code == 0 {
+		out = sdk.Refusal(err)
+	}
+	return out, err
+}
+
+// try is one Apply.
+type try struct {
+	s *Store
+	a sdk.Admission
+	m *sdk.Mutation
+
+	writes     []*spanner.Mutation
+	statements []spanner.Statement
+	resolves   []sdk.QuarantineKey
+
+	// Of the last attempt.
+	state    sdk.FenceState // what it read
+	decision sdk.Decision
+	sent     bool // its commit may have been sent
+	mayTwice bool // a commit of this call may have reached the database
+	attempts int
+}
+
+// errDecided ends a transaction that has nothing to commit.
+var errDecided = errors.New("decided")
+
+func (t *try) run(ctx context.Context) (sdk.Outcome, error) {
+	for wait := 10 * time.Millisecond; ; wait *= 2 {
+		t.sent = false
+		err := t.s.transaction(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
+			t.sent = false // ABORTED: proved that nothing of the last attempt was applied
+			return t.attempt(ctx, tx)
+		})
+		switch {
+		case err == nil:
+			return t.decision.Outcome()
+		case errors.Is(err, errDecided):
+			return t.refuse(ctx)
+		case !t.sent:
+			return sdk.Outcome{}, t.unsent(err)
+		}
+		err = commitError(err)
+		if sdk.CodeOf(err) != sdk.MutationUnknown {
+			if t.mayTwice && sdk.CodeOf(err) != sdk.Unsuitable {
+				// Not this attempt; but an earlier one may have been.
+				return t.settle(ctx, err)
+			}
+			return sdk.Outcome{}, err
+		}
+		t.mayTwice = true
+		out, serr := t.settle(ctx, err)
+		if serr != nil && sdk.CodeOf(serr) == sdk.NotApplied && out.Code == 0 && wait < 200*time.Millisecond && pause(ctx, wait) {
+			continue // proved that it never lands: once more
+		}
+		return out, serr
+	}
+}
+
+// transaction runs f in a read-write transaction, again when it is ABORTED.
+func (s *Store) transaction(ctx context.Context, f func(context.Context, *spanner.ReadWriteTransaction) error) error {
+	if s.one != nil {
+		select {
+		case s.one <- struct{}{}:
+			defer func() { <-s.one }()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	_, err := s.client.ReadWriteTransaction(ctx, f)
+	return err
+}
+
+// attempt is the transaction; all of it is done anew after ABORTED.
+func (t *try) attempt(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
+	if t.attempts++; t.attempts > maxAttempts {
+		return sdk.Errorf(sdk.NotApplied, "Spanner", "ABORTED %d times: other transactions were faster; nothing was applied", maxAttempts)
+	}
+	var prior *sdk.Receipt
+	var err error
+	if t.state, prior, err = t.s.look(ctx, func() reader { return tx }, t.m.Resource, t.m.Operation); err != nil {
+		return err
+	}
+	if t.mayTwice && prior != nil && prior.Echoes(t.m) {
+		t.decision = sdk.Decision{Code: sdk.Replayed, Next: t.state, Receipt: prior}
+		return errDecided
+	}
+	t.decision = sdk.Decide(t.state, prior, t.a)
+	if t.decision.Code != sdk.Accepted {
+		return errDecided
+	}
+	t.decision.Receipt.Result = t.m.Result
+	if t.m.Hook != nil {
+		if err := t.hook(ctx, tx); err != nil {
+			return err
+		}
+	}
+	for _, st := range t.statements {
+		if _, err := tx.Update(ctx, st); err != nil {
+			return effectError(err)
+		}
+	}
+	if err := tx.BufferWrite(t.s.records(t.state, &t.decision)); err != nil {
+		return err
+	}
+	if err := tx.BufferWrite(t.writes); err != nil {
+		return err
+	}
+	if err := t.resolve(ctx, tx); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	t.sent = true
+	return nil
+}
+
+// effectError keeps ABORTED, on which the client runs the transaction anew.
+func effectError(err error) error {
+	if code(err) == codes.Aborted {
+		return err
+	}
+	return sdk.Errorf(sdk.NotApplied, "effect", "the database refused it, nothing was applied: %w", err)
+}
+
+// hook runs the team's function inside the transaction.
+func (t *try) hook(ctx context.Context, tx *spanner.ReadWriteTransaction) (err error) {
+	own := &Tx{tx: tx}
+	defer own.end()
+	defer func() {
+		if p := recover(); p != nil {
+			err = sdk.Errorf(sdk.NotApplied, "hook", "it panicked, nothing was applied: %v", p)
+		}
+	}()
+	result, err := t.m.Hook(ctx, own)
+	switch {
+	case own.aborted != nil:
+		return own.aborted // also where the function passed over it
+	case err != nil && code(err) == codes.Aborted:
+		return err
+	case err != nil:
+		return sdk.Errorf(sdk.NotApplied, "hook", "it failed, nothing was applied: %w", err)
+	case len(result) > sdk.MaxResultBytes:
+		return sdk.Errorf(sdk.TooLarge, "result", "%d bytes; a receipt keeps up to %d", len(result), sdk.MaxResultBytes)
+	}
+	t.decision.Receipt.Result = append([]byte(nil), result...)
+	return nil
+}
+
+// resolve settles quarantine records that are there and open.
+func (t *try) resolve(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
+	for _, k := range t.resolves {
+		key := quarantineKey(t.s.namespace, t.m.Resource, k)
+		row, err := tx.ReadRow(ctx, quarantineTable, key, []string{"ResolvedBy"})
+		if isMissing(err) {
+			continue
+		}
+		var by string
+		if err == nil {
+			err = row.Columns(&by)
+		}
+		if err != nil {
+			return err
+		}
+		if by != "" {
+			continue
+		}
+		columns := append(append([]string(nil), quarantineColumns[:6]...), "ResolvedBy")
+		if err := tx.BufferWrite([]*spanner.Mutation{spanner.Update(quarantineTable, columns, append([]any(key), string(t.m.Operation)))}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// unsent is the error of a transaction whose commit was not sent.
+func (t *try) unsent(err error) error {
+	err = readError(err)
+	if t.mayTwice {
+		return sdk.Errorf(sdk.MutationUnknown, "Spanner", "an earlier attempt's answer was lost, and what became of it cannot be told: %w", err)
+	}
+	return err
+}
+
+// refuse answers what was decided, with the conflict on record.
+func (t *try) refuse(ctx context.Context) (sdk.Outcome, error) {
+	if t.decision.Code == sdk.Quarantined {
+		if err := t.s.quarantine(ctx, t.m); err != nil {
+			return sdk.Outcome{}, sdk.Errorf(sdk.NotApplied, "quarantine", "the conflict could not be put on record; nothing was applied: %w", err)
+		}
+	}
+	return t.decision.Outcome()
+}
+
+// settle finds out what became of a commit whose answer was lost.
+//
+//   - REPLAYED: its receipt is there.
+//   - NOT_APPLIED with a zero Outcome: the fence that it read and locked is not the
+//     one that is there now, so its commit would break serializability.
+//   - MUTATION_UNKNOWN: it may yet land.
+func (t *try) settle(ctx context.Context, lost error) (sdk.Outcome, error) {
+	unknown := func(why error) (sdk.Outcome, error) {
+		return sdk.Outcome{}, sdk.Errorf(sdk.MutationUnknown, "Spanner", "the answer was lost (%v), and what became of it cannot be told: %w", lost, why)
+	}
+	if err := ctx.Err(); err != nil {
+		return unknown(err)
+	}
+	state, prior, err := t.s.look(ctx, t.s.strong, t.m.Resource, t.m.Operation)
+	switch {
+	case err != nil:
+		return unknown(err)
+	case prior != nil && prior.Echoes(t.m):
+		return sdk.Outcome{Code: sdk.Replayed, Receipt: prior, Observed: state}, nil
+	case state == t.state:
+		return unknown(lost)
+	}
+	return sdk.Outcome{}, sdk.Errorf(sdk.NotApplied, "Spanner", "another transaction has moved the fence that this one had read: %w", lost)
+}
+
+func pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// prepare turns the effects into mutations and statements, and refuses what the
+// team's own writes may not touch and what has too many cells.
+func (t *try) prepare() error {
+	cells := ownCells
+	r := string(t.m.Resource)
+	for _, e := range t.m.Effects {
+		switch e.Kind { // the forms were checked by Mutation.Validate
+		case sdk.KindPut:
+			key, value, _ := sdk.ParsePut(e.Body)
+			t.writes = append(t.writes, spanner.InsertOrUpdate(valueTable, valueColumns, []any{t.s.namespace, r, key, notNil(value)}))
+			cells += len(valueColumns)
+		case sdk.KindDelete:
+			key, _ := sdk.ParseDelete(e.Body)
+			t.writes = append(t.writes, spanner.Delete(valueTable, spanner.Key{t.s.namespace, r, key}))
+			cells++
+		case sdk.KindResolve:
+			k, _ := sdk.ParseResolve(e.Body)
+			t.resolves = append(t.resolves, k)
+			cells += 7
+		case KindWrite, KindDML:
+			if err := t.s.opts.CheckScope(t.m.Resource, e); err != nil {
+				return err
+			}
+			if e.Kind == KindDML {
+				st, err := ParseDML(e.Body)
+				if err != nil {
+					return err
+				}
+				t.statements = append(t.statements, *st)
+				continue
+			}
+			w, err := ParseWrite(e.Body)
+			if err != nil {
+				return err
+			}
+			m, err := w.mutation()
+			if err != nil {
+				return err
+			}
+			t.writes = append(t.writes, m)
+			cells += max(1, len(w.Columns))
+		}
+	}
+	if cells > MaxCells {
+		return sdk.Errorf(sdk.TooLarge, "effects", "%d mutation cells with those of fence and receipt; Spanner takes %d in a commit", cells, MaxCells)
+	}
+	return nil
+}
+
+// quarantine puts a conflict on record, once by its key; beyond the limit it only
+// counts.
+func (s *Store) quarantine(ctx context.Context, m *sdk.Mutation) error {
+	return s.transaction(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
+		q := m.Quarantine()
+		key := quarantineKey(s.namespace, m.Resource, m.Key())
+		if _, err := tx.ReadRow(ctx, quarantineTable, key, []string{"Fence"}); err == nil || !isMissing(err) {
+			return err
+		}
+		var count int64
+		err := tx.Query(ctx, spanner.Statement{SQL: "SELECT COUNT(*) FROM FencedstoreQuarantine WHERE Namespace = @n AND Resource = @r",
+			Params: map[string]any{"n": s.namespace, "r": string(m.Resource)}}).Do(func(row *spanner.Row) error { return row.Columns(&count) })
+		if err != nil {
+			return err
+		}
+		if count < int64(s.desc.Limits.Quarantine) {
+			return tx.BufferWrite([]*spanner.Mutation{spanner.Insert(quarantineTable, quarantineColumns,
+				append([]any(key), q.Grant[:], q.Owner, q.Time.UnixMilli(), ""))})
+		}
+		var dropped int64
+		row, err := tx.ReadRow(ctx, droppedTable, spanner.Key{s.namespace, string(m.Resource)}, []string{"Records"})
+		if err == nil {
+			err = row.Columns(&dropped)
+		}
+		if err != nil && !isMissing(err) {
+			return err
+		}
+		return tx.BufferWrite([]*spanner.Mutation{spanner.InsertOrUpdate(droppedTable, []string{"Namespace", "Resource", "Records"},
+			[]any{s.namespace, string(m.Resource), dropped + 1})})
+	})
+}

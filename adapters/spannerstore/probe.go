@@ -1,0 +1,127 @@
+package spannerstore
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+
+	"cloud.google.com/go/spanner"
+	"github.com/fencedstore/fencedstore/sdk"
+)
+
+// Probe implements sdk.FencedStore: it looks for row deletion policies, and
+// proves on rows of its own that numbers are exact, that a transaction which
+// fails leaves nothing, and that the role may do what it must.
+func (s *Store) Probe(ctx context.Context) error {
+	if err := s.enter(ctx); err != nil {
+		return err
+	}
+	defer s.running.Done()
+	if err := s.probeDeletion(ctx); err != nil {
+		return err
+	}
+	var nonce [8]byte
+	rand.Read(nonce[:])
+	name := "probe-" + hex.EncodeToString(nonce[:])
+	defer func() {
+		ctx := context.WithoutCancel(ctx)
+		s.transaction(ctx, func(_ context.Context, tx *spanner.ReadWriteTransaction) error {
+			return tx.BufferWrite([]*spanner.Mutation{spanner.Delete(probeTable, spanner.Key{name})})
+		})
+	}()
+	return s.probeTransactions(ctx, name)
+}
+
+func (s *Store) probeDeletion(ctx context.Context) error {
+	found := 0
+	err := s.client.Single().Query(ctx, spanner.Statement{SQL: "SELECT TABLE_NAME, ROW_DELETION_POLICY_EXPRESSION FROM INFORMATION_SCHEMA.TABLES WHERE STARTS_WITH(TABLE_NAME, @prefix)",
+		Params: map[string]any{"prefix": tablePrefix}}).Do(func(r *spanner.Row) error {
+		var name string
+		var policy spanner.NullString
+		if err := r.Columns(&name, &policy); err != nil {
+			return damaged("%w", err)
+		}
+		found++
+		if policy.Valid {
+			return sdk.Errorf(sdk.Unsuitable, "row deletion policy", "%s has one (%s): fences and receipts must never expire; drop it", name, policy.StringVal)
+		}
+		return nil
+	})
+	if err == nil && found < len(tables) {
+		err = sdk.Errorf(sdk.Unsuitable, "tables", "%d of %d are there; see `adaptercheck schema`", found, len(tables))
+	}
+	return readError(err)
+}
+
+// probed is a number that no floating point holds.
+const probed = 1<<53 + 1
+
+func (s *Store) probeTransactions(ctx context.Context, name string) error {
+	write := func(ms ...*spanner.Mutation) error {
+		return s.transaction(ctx, func(_ context.Context, tx *spanner.ReadWriteTransaction) error { return tx.BufferWrite(ms) })
+	}
+	own := spanner.Insert(probeTable, []string{"Name", "Number"}, []any{name, int64(probed)})
+	if err := write(own); err != nil {
+		return probeError(err)
+	}
+	// A row that is there may not be inserted, and takes a whole mutation along.
+	m := &sdk.Mutation{Resource: sdk.ResourceID(name), Operation: "probe", Fence: 1, Segment: 1, Owner: "probe", Root: sdk.SumDigest(nil), Grant: sdk.SumDigest(nil), Payload: sdk.SumDigest(nil)}
+	d := sdk.Decision{Next: sdk.FenceState{Highest: 1, Grant: m.Grant, Root: m.Root, Segment: 1}, Receipt: &sdk.Receipt{Resource: m.Resource, Operation: m.Operation,
+		Fence: 1, Segment: 1, Root: m.Root, Grant: m.Grant, Payload: m.Payload, Owner: m.Owner}}
+	err := write(append(s.records(sdk.FenceState{}, &d), spanner.Insert(valueTable, valueColumns, []any{s.namespace, name, "k", []byte("v")}), own)...)
+	if err == nil {
+		return sdk.Errorf(sdk.Unsuitable, "transaction", "one that inserts a row which is there was committed")
+	}
+	if !isAlreadyThere(err) {
+		return probeError(err)
+	}
+	if state, prior, err := s.look(ctx, s.strong, m.Resource, m.Operation); err != nil || !state.Absent() || prior != nil {
+		if err == nil || sdk.CodeOf(err) == sdk.FenceRegression {
+			err = sdk.Errorf(sdk.Unsuitable, "transaction", "half of one was applied")
+		}
+		return probeError(err)
+	}
+	return s.probeRollback(ctx, name)
+}
+
+var errProbed = errors.New("probed")
+
+// probeRollback proves that numbers are exact and that a transaction which is
+// rolled back leaves nothing.
+func (s *Store) probeRollback(ctx context.Context, name string) error {
+	read := func(ctx context.Context, in interface {
+		ReadRow(context.Context, string, spanner.Key, []string) (*spanner.Row, error)
+	}) error {
+		row, err := in.ReadRow(ctx, probeTable, spanner.Key{name}, []string{"Number"})
+		var n int64
+		if err == nil {
+			err = row.Columns(&n)
+		}
+		if err == nil && n != probed {
+			err = sdk.Errorf(sdk.Unsuitable, "numbers", "%d came back as %d", int64(probed), n)
+		}
+		return err
+	}
+	err := s.transaction(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
+		if err := read(ctx, tx); err != nil {
+			return err
+		}
+		if err := tx.BufferWrite([]*spanner.Mutation{spanner.Update(probeTable, []string{"Name", "Number"}, []any{name, int64(7)})}); err != nil {
+			return err
+		}
+		return errProbed
+	})
+	if !errors.Is(err, errProbed) {
+		return probeError(err)
+	}
+	return probeError(read(ctx, s.client.Single()))
+}
+
+// probeError is NOT_APPLIED where the database could not be asked.
+func probeError(err error) error {
+	if err = readError(err); sdk.CodeOf(err) == sdk.Unsuitable || err == nil {
+		return err
+	}
+	return sdk.Errorf(sdk.NotApplied, "Spanner", "the probe could not be finished: %w", err)
+}

@@ -1,0 +1,268 @@
+package spannerstore
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"cloud.google.com/go/spanner"
+	"github.com/fencedstore/fencedstore/sdk"
+)
+
+// Version is this adapter's.
+const Version = "1.0.0"
+
+// Layout is what the database's own record says.
+const Layout = "tables.v1"
+
+// Limits of one mutation and of the quarantine of one resource.
+const (
+	MaxEffects    = 1000
+	MaxValueBytes = 8 << 20
+	MaxTotalBytes = 32 << 20
+	MaxQuarantine = 1000
+	// MaxCells is Spanner's limit of mutations in a commit: rows times columns.
+	MaxCells = 80_000
+)
+
+// Store is a handle on a database. It implements sdk.FencedStore.
+type Store struct {
+	client      *spanner.Client
+	closeClient func()
+	namespace   string
+	opts        Options
+	desc        sdk.Description
+	one         chan struct{} // not nil: one transaction at a time
+
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup
+}
+
+func describe(o *Options) sdk.Description {
+	d := sdk.Description{
+		Name: "spanner", Version: Version, Backend: o.Backend, Environment: o.Environment, Layout: Layout,
+		Kinds: append(sdk.PortableKinds(), KindWrite, KindDML),
+		Capabilities: map[sdk.Capability]sdk.Declared{
+			sdk.CapDurable:       {Support: sdk.Supported},
+			sdk.CapShared:        {Support: sdk.Supported},
+			sdk.CapApplyTx:       {Support: sdk.Supported},
+			sdk.CapNativeEffects: {Support: sdk.Supported},
+			sdk.CapParallel:      {Support: sdk.Supported},
+			sdk.CapDial:          {Support: sdk.Supported},
+		},
+		Limits: sdk.Limits{Effects: MaxEffects, ValueBytes: MaxValueBytes, TotalBytes: MaxTotalBytes, Quarantine: MaxQuarantine},
+	}
+	if d.Backend == "" {
+		d.Backend = "Spanner"
+	}
+	if n := o.Quarantine; n > 0 && n < MaxQuarantine {
+		d.Limits.Quarantine = n
+	}
+	if d.Environment == "" {
+		d.Environment = sdk.Live
+	}
+	if d.Environment == sdk.Emulator {
+		d.Capabilities[sdk.CapParallel] = sdk.Declared{Support: sdk.NotSupported, Reason: "the emulator runs one transaction at a time"}
+	}
+	if !o.Dialled {
+		d.Capabilities[sdk.CapDial] = sdk.Declared{Support: sdk.NotSupported, Reason: "the client was given; its transport is the team's"}
+	}
+	return d
+}
+
+// Describe implements sdk.FencedStore.
+func (s *Store) Describe() sdk.Description {
+	d := s.desc
+	d.Kinds, d.Capabilities = slices.Clone(d.Kinds), maps.Clone(d.Capabilities)
+	return d
+}
+
+// Close implements sdk.FencedStore; it waits for the calls under way.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	was := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	s.running.Wait()
+	if !was && s.closeClient != nil {
+		s.closeClient()
+	}
+	return nil
+}
+
+func (s *Store) enter(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return sdk.Errorf(sdk.NotApplied, "", "nothing was sent: %w", err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return sdk.Errorf(sdk.Closed, "store", "the handle was closed")
+	}
+	s.running.Add(1)
+	return nil
+}
+
+// reader is a transaction of either kind.
+type reader interface {
+	Read(ctx context.Context, table string, keys spanner.KeySet, columns []string) *spanner.RowIterator
+}
+
+// look reads the fence of r, and the receipt of op if it is not empty, in one
+// request, of one moment; where there is no fence, its marker too.
+// FENCE_REGRESSION: there is no fence though its marker or the receipt is there.
+func (s *Store) look(ctx context.Context, in func() reader, r sdk.ResourceID, op sdk.OperationID) (state sdk.FenceState, prior *sdk.Receipt, err error) {
+	keys := []spanner.KeySet{s.key(r, kindFence, "")}
+	if op != "" {
+		keys = append(keys, s.key(r, kindReceipt, op))
+	}
+	err = in().Read(ctx, recordTable, spanner.KeySets(keys...), recordColumns).Do(func(row *spanner.Row) error {
+		rec, err := parseRecord(row)
+		if err != nil {
+			return err
+		}
+		if rec.kind == kindFence {
+			state, err = rec.fence()
+		} else {
+			prior, err = rec.receipt(r)
+		}
+		return err
+	})
+	if err != nil {
+		return sdk.FenceState{}, nil, err
+	}
+	if !state.Absent() {
+		return state, prior, nil
+	}
+	// Marker and fence in one request: outside a transaction the first write may
+	// have come since.
+	marked := false
+	again := spanner.KeySets(s.key(r, kindMarker, ""), s.key(r, kindFence, ""))
+	err = in().Read(ctx, recordTable, again, fenceColumns[:4]).Do(func(row *spanner.Row) error {
+		var kind string
+		if err := row.ColumnByName("Kind", &kind); err != nil {
+			return damaged("%w", err)
+		}
+		if kind == kindFence {
+			state.Highest = 1 // there is one now
+		}
+		marked = marked || kind == kindMarker
+		return nil
+	})
+	switch {
+	case err != nil:
+		return sdk.FenceState{}, nil, err
+	case !state.Absent():
+		return s.look(ctx, in, r, op)
+	case marked || prior != nil:
+		e := sdk.Errorf(sdk.FenceRegression, "fence", "missing though its marker is there: the row was deleted; stop writers and raise the registry's floor above every token issued")
+		e.Alarm = true
+		return sdk.FenceState{}, nil, e
+	}
+	return sdk.FenceState{}, nil, nil
+}
+
+// strong is a read of its own.
+func (s *Store) strong() reader { return s.client.Single() }
+
+func (s *Store) key(r sdk.ResourceID, kind string, op sdk.OperationID) spanner.Key {
+	return spanner.Key{s.namespace, string(r), kind, string(op)}
+}
+
+// Inspect implements sdk.FencedStore.
+func (s *Store) Inspect(ctx context.Context, r sdk.ResourceID) (sdk.FenceState, error) {
+	if err := r.Validate(); err != nil {
+		return sdk.FenceState{}, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return sdk.FenceState{}, err
+	}
+	defer s.running.Done()
+	state, _, err := s.look(ctx, s.strong, r, "")
+	return state, readError(err)
+}
+
+// Receipt implements sdk.FencedStore.
+func (s *Store) Receipt(ctx context.Context, r sdk.ResourceID, op sdk.OperationID) (sdk.Receipt, error) {
+	if err := r.Validate(); err != nil {
+		return sdk.Receipt{}, err
+	}
+	if err := op.Validate(); err != nil {
+		return sdk.Receipt{}, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return sdk.Receipt{}, err
+	}
+	defer s.running.Done()
+	_, found, err := s.look(ctx, s.strong, r, op)
+	if err != nil {
+		return sdk.Receipt{}, readError(err)
+	}
+	if found == nil {
+		return sdk.Receipt{}, sdk.Errorf(sdk.NotFound, "operation", "%q has no receipt at %q", op, r)
+	}
+	return *found, nil
+}
+
+// Read implements sdk.FencedStore.
+func (s *Store) Read(ctx context.Context, r sdk.ResourceID, key string) ([]byte, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	if err := sdk.ValidateKey(key); err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.running.Done()
+	row, err := s.client.Single().ReadRow(ctx, valueTable, spanner.Key{s.namespace, string(r), key}, []string{"Value"})
+	if isMissing(err) {
+		if _, _, err := s.look(ctx, s.strong, r, ""); err != nil {
+			return nil, readError(err) // the fence was removed, and the value with it
+		}
+		return nil, sdk.Errorf(sdk.NotFound, "key", "%q is not set at %q", key, r)
+	}
+	var v []byte
+	if err == nil {
+		err = row.Columns(&v)
+	}
+	if err != nil {
+		return nil, readError(err)
+	}
+	return notNil(v), nil
+}
+
+// Quarantined implements sdk.FencedStore. Primary keys are in its order.
+func (s *Store) Quarantined(ctx context.Context, r sdk.ResourceID) ([]sdk.Quarantine, error) {
+	if err := r.Validate(); err != nil {
+		return nil, err
+	}
+	if err := s.enter(ctx); err != nil {
+		return nil, err
+	}
+	defer s.running.Done()
+	var out []sdk.Quarantine
+	err := s.client.Single().Read(ctx, quarantineTable, spanner.Key{s.namespace, string(r)}.AsPrefix(), quarantineColumns).Do(func(row *spanner.Row) error {
+		q, err := parseQuarantine(row, r)
+		out = append(out, q)
+		return err
+	})
+	if err != nil {
+		return nil, readError(err)
+	}
+	row, err := s.client.Single().ReadRow(ctx, droppedTable, spanner.Key{s.namespace, string(r)}, []string{"Records"})
+	if isMissing(err) {
+		return out, nil
+	}
+	var n int64
+	if err == nil {
+		err = row.Columns(&n)
+	}
+	if err != nil {
+		return nil, readError(err)
+	}
+	return append(out, sdk.Quarantine{Resource: r, Dropped: uint64(n)}), nil
+}
