@@ -7,7 +7,7 @@ SHELL := bash
 FUZZ ?= 10000x
 # Packages that the race detector slows down so much that it runs their short tests only; all of
 # their tests run without it.
-HEAVY := ./adapters/sqlitestore/... ./conformance/... ./cmd/...
+HEAVY := ./adapters/... ./conformance/... ./cmd/...
 # Packages without concurrency of their own, or whose tests are slow under the race detector and say
 # nothing that the others do not.
 NORACE := ./sdk/internal/nfc ./docs/... ./internal/hygiene ./internal/importrules ./examples/...
@@ -44,13 +44,13 @@ generate: ## write every generated file anew, and the output that the pages show
 
 unit: ## every test, without the race detector
 	$(call step,go test)
-	@go test ./...
+	@go test -timeout 30m ./...
 
 race: ## the tests under the race detector, short ones for the heavy packages
 	$(call step,go test -race)
-	@go test -race $$(go list ./... | grep -vxFf <(go list $(HEAVY) $(NORACE)))
+	@go test -race -timeout 30m $$(go list ./... | grep -vxFf <(go list $(HEAVY) $(NORACE)))
 	$(call step,go test -race -short (heavy packages))
-	@go test -race -short $$(go list $(HEAVY))
+	@go test -race -short -timeout 30m $$(go list $(HEAVY))
 
 servers: ## install the servers that tests need, pinned, below .cache, which git ignores
 	$(call step,test servers)

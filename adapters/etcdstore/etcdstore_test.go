@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/fencedstore/fencedstore/conformance"
+	"github.com/fencedstore/fencedstore/internal/lab"
 	"github.com/fencedstore/fencedstore/internal/seal"
 	"github.com/fencedstore/fencedstore/sdk"
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
@@ -164,7 +165,7 @@ func TestConformance(t *testing.T) {
 			}
 			return errors.New("no head")
 		},
-	}, &conformance.Options{Profile: conformance.Quick, Schedules: 50})
+	}, &conformance.Options{Match: lab.Cases(), Profile: conformance.Quick, Schedules: 50})
 }
 
 const resource sdk.ResourceID = "invoice/42"

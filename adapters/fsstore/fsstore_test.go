@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/fencedstore/fencedstore/conformance"
+	"github.com/fencedstore/fencedstore/internal/lab"
 	"github.com/fencedstore/fencedstore/internal/seal"
 	"github.com/fencedstore/fencedstore/sdk"
 )
@@ -45,7 +46,7 @@ func TestConformance(t *testing.T) {
 			return cmd, nil
 		},
 		Damage: func(_ context.Context, r sdk.ResourceID) error { return removeHead(dsn, r) },
-	}, &conformance.Options{Profile: conformance.Quick, Schedules: 100})
+	}, &conformance.Options{Match: lab.Cases(), Profile: conformance.Quick, Schedules: 100})
 }
 
 // removeHead removes a resource's head behind the store's back: of all heads the

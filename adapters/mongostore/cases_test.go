@@ -298,7 +298,7 @@ func TestLostAnswer(t *testing.T) {
 					return nil, err
 				}
 			}
-			return nil, mongowire.Cut
+			return nil, mongowire.ErrCut
 		})
 		m := mutation(1, 2+i, fmt.Sprint("op-", 2+i))
 		apply(t, st, m, map[bool]sdk.Code{true: sdk.Accepted, false: sdk.MutationUnknown}[written])

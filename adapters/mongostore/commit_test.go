@@ -46,6 +46,7 @@ func count(t testing.TB, s *server) int64 {
 // with the majority's concern, and where that ends without an answer the receipt
 // tells.
 func TestCommitUnknown(t *testing.T) {
+	t.Parallel()
 	label := func(labels ...string) func(bool) (bson.Raw, error) {
 		return func(bool) (bson.Raw, error) {
 			return mongofake.Failure(91, "ShutdownInProgress", labels...), nil
@@ -54,7 +55,7 @@ func TestCommitUnknown(t *testing.T) {
 	concern := func(bool) (bson.Raw, error) {
 		return raw(t, bson.D{{Key: "ok", Value: 1.0}, {Key: "writeConcernError", Value: bson.D{{Key: "code", Value: int32(64)}, {Key: "errmsg", Value: "waiting for replication"}}}}), nil
 	}
-	cut := func(bool) (bson.Raw, error) { return nil, mongowire.Cut }
+	cut := func(bool) (bson.Raw, error) { return nil, mongowire.ErrCut }
 	for _, x := range []struct {
 		name    string
 		answer  func(bool) (bson.Raw, error)
@@ -122,6 +123,7 @@ func TestCommitUnknown(t *testing.T) {
 // C10: a transaction that the server rolled back is run again, body and all, as
 // nothing of it is left; so is one whose commit says so.
 func TestTransient(t *testing.T) {
+	t.Parallel()
 	for _, at := range []string{"update", "commitTransaction"} {
 		s := newFake(t)
 		st := opened(t, s)

@@ -124,6 +124,7 @@ func builtin() []adapter {
 					return mongostore.Open(ctx, dsn, o)
 				}, nil
 			},
+			Schema: mongostore.Schema,
 		},
 		{
 			Name: "s3", Schemes: []string{"s3"}, Example: "s3://BUCKET/PREFIX?region=eu-central-1",
