@@ -81,6 +81,11 @@ In a host:  plugins.Open(ctx, path, &plugins.Options{DSN: dsn})
 		return 2
 	}
 	defer stop()
+	if os.Getenv("GOGC") == "" {
+		// A plug-in's heap is small beside what calls leave behind: collecting less
+		// often is cheap in memory and saves a tenth of the time of a small write.
+		debug.SetGCPercent(400)
+	}
 	// A logger of the process's own: go-plugin puts its pipe into os.Stderr.
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	s := newServer(open, o, log)
@@ -102,6 +107,10 @@ func serverOptions() []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(wire.MaxMessageBytes),
 		grpc.MaxSendMsgSize(wire.MaxMessageBytes),
 		grpc.MaxConcurrentStreams(4096),
+		grpc.NumStreamWorkers(8),
+		grpc.SharedWriteBuffer(true),
+		grpc.InitialWindowSize(4 << 20),
+		grpc.InitialConnWindowSize(16 << 20),
 	}
 }
 
