@@ -93,7 +93,6 @@ func dialOptions() []grpc.DialOption {
 		grpc.WithIdleTimeout(0), // a connection that is lost is lost
 		grpc.WithDisableServiceConfig(),
 		grpc.WithNoProxy(),
-		grpc.WithSharedWriteBuffer(true),
 		grpc.WithInitialWindowSize(4 << 20),
 		grpc.WithInitialConnWindowSize(16 << 20),
 	}

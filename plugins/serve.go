@@ -108,7 +108,6 @@ func serverOptions() []grpc.ServerOption {
 		grpc.MaxSendMsgSize(wire.MaxMessageBytes),
 		grpc.MaxConcurrentStreams(4096),
 		grpc.NumStreamWorkers(8),
-		grpc.SharedWriteBuffer(true),
 		grpc.InitialWindowSize(4 << 20),
 		grpc.InitialConnWindowSize(16 << 20),
 	}

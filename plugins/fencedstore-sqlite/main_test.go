@@ -5,7 +5,6 @@ package main
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -205,27 +204,23 @@ func TestOrphanWakesLate(t *testing.T) {
 	if _, err := fmt.Fscan(bufio.NewReader(out), &pid); err != nil {
 		t.Fatal(err)
 	}
-	syscall.Kill(pid, syscall.SIGSTOP)
-	cmd.Process.Kill()
-	cmd.Wait()
-
 	s, err := open(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	for { // the sleeper may hold SQLite's lock: then nobody writes, and it must wake
-		_, err = s.Apply(ctx, mutation("orphan", 4, 1))
-		if err == nil {
-			break
+	// Put to sleep where it does not hold SQLite's lock, or nobody could write.
+	for n, free := 1, false; !free; n++ {
+		syscall.Kill(pid, syscall.SIGSTOP)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+		_, err := s.Apply(ctx, mutation("another-"+strconv.Itoa(n), 1, 1))
+		cancel()
+		if free = err == nil; !free {
+			syscall.Kill(pid, syscall.SIGCONT)
 		}
-		if !errors.Is(err, sdk.ErrNotApplied) && !errors.Is(err, sdk.ErrMutationUnknown) {
-			break // a refusal: op-1 has its receipt already
-		}
-		syscall.Kill(pid, syscall.SIGCONT)
 	}
+	cmd.Process.Kill()
+	cmd.Wait()
 	if out, err := s.Apply(t.Context(), claim(4)); err != nil && out.Code != sdk.NotApplied {
 		t.Fatalf("claim: %v", err)
 	}
