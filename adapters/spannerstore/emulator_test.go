@@ -175,6 +175,7 @@ func watched(t testing.TB, e *emulator) (*Store, *calls) {
 	t.Helper()
 	c := &calls{counts: map[string]int{}}
 	client := e.client(t,
+		option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(countCommits)),
 		option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
 			send := func() error { return invoke(ctx, method, req, reply, cc, o...) }
 			if name, bend := c.note(method); bend != nil {
@@ -191,6 +192,7 @@ func watched(t testing.TB, e *emulator) (*Store, *calls) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.Close() })
+	s.counted = true // as with Open
 	return s, c
 }
 

@@ -26,7 +26,7 @@ func (s *Store) Probe(ctx context.Context) error {
 	name := "probe-" + hex.EncodeToString(nonce[:])
 	defer func() {
 		ctx := context.WithoutCancel(ctx)
-		s.transaction(ctx, func(_ context.Context, tx *spanner.ReadWriteTransaction) error {
+		s.transaction(ctx, func(_ context.Context, tx *spanner.ReadWriteTransaction, _ *bool) error {
 			return tx.BufferWrite([]*spanner.Mutation{spanner.Delete(probeTable, spanner.Key{name})})
 		})
 	}()
@@ -35,7 +35,7 @@ func (s *Store) Probe(ctx context.Context) error {
 
 func (s *Store) probeDeletion(ctx context.Context) error {
 	found := 0
-	err := s.client.Single().Query(ctx, spanner.Statement{SQL: "SELECT TABLE_NAME, ROW_DELETION_POLICY_EXPRESSION FROM INFORMATION_SCHEMA.TABLES WHERE STARTS_WITH(TABLE_NAME, @prefix)",
+	err := s.db().Single().Query(ctx, spanner.Statement{SQL: "SELECT TABLE_NAME, ROW_DELETION_POLICY_EXPRESSION FROM INFORMATION_SCHEMA.TABLES WHERE STARTS_WITH(TABLE_NAME, @prefix)",
 		Params: map[string]any{"prefix": tablePrefix}}).Do(func(r *spanner.Row) error {
 		var name string
 		var policy spanner.NullString
@@ -59,7 +59,7 @@ const probed = 1<<53 + 1
 
 func (s *Store) probeTransactions(ctx context.Context, name string) error {
 	write := func(ms ...*spanner.Mutation) error {
-		return s.transaction(ctx, func(_ context.Context, tx *spanner.ReadWriteTransaction) error { return tx.BufferWrite(ms) })
+		return s.transaction(ctx, func(_ context.Context, tx *spanner.ReadWriteTransaction, _ *bool) error { return tx.BufferWrite(ms) }).err
 	}
 	own := spanner.Insert(probeTable, []string{"Name", "Number"}, []any{name, int64(probed)})
 	if err := write(own); err != nil {
@@ -103,7 +103,7 @@ func (s *Store) probeRollback(ctx context.Context, name string) error {
 		}
 		return err
 	}
-	err := s.transaction(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
+	err := s.transaction(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction, _ *bool) error {
 		if err := read(ctx, tx); err != nil {
 			return err
 		}
@@ -111,11 +111,11 @@ func (s *Store) probeRollback(ctx context.Context, name string) error {
 			return err
 		}
 		return errProbed
-	})
+	}).err
 	if !errors.Is(err, errProbed) {
 		return probeError(err)
 	}
-	return probeError(read(ctx, s.client.Single()))
+	return probeError(read(ctx, s.db().Single()))
 }
 
 // probeError is NOT_APPLIED where the database could not be asked.

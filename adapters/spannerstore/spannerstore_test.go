@@ -107,7 +107,7 @@ func TestCommitAnswers(t *testing.T) {
 		apply(t, s, m, sdk.Accepted)
 	}
 	for _, err := range []error{errors.New("x"), context.Canceled, status.Error(codes.Unavailable, "x")} {
-		if got := sdk.CodeOf(commitError(err)); got != sdk.MutationUnknown {
+		if got := sdk.CodeOf(commitError(err, false)); got != sdk.MutationUnknown {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
