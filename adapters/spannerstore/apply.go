@@ -63,7 +63,7 @@ func (t *try) run(ctx context.Context) (sdk.Outcome, error) {
 		case errors.Is(end.err, errDecided):
 			return t.refuse(ctx)
 		case !end.committing:
-			return sdk.Outcome{}, t.unsent(end.err)
+			return sdk.Outcome{}, t.unsent(ctx, end.err)
 		}
 		err := commitError(end.err, t.mayTwice)
 		if proved := sdk.CodeOf(err) != sdk.MutationUnknown; proved && !t.mayTwice {
@@ -153,8 +153,8 @@ func (t *try) resolve(ctx context.Context, tx *spanner.ReadWriteTransaction) err
 }
 
 // unsent is the error of a transaction that came to no commit.
-func (t *try) unsent(err error) error {
-	err = readError(err)
+func (t *try) unsent(ctx context.Context, err error) error {
+	err = t.s.asked(ctx, t.s.db(), err)
 	if t.mayTwice {
 		return sdk.Errorf(sdk.MutationUnknown, "Spanner", "an earlier attempt's answer was lost, and what became of it cannot be told: %w", err)
 	}

@@ -56,6 +56,8 @@ func commitError(err error, again bool) error {
 }
 
 // readError is the error of a read, or of a transaction that came to no commit.
+// [Store.asked] looks further into those that may come of tables that are not
+// there.
 func readError(err error) error {
 	var own *sdk.Error
 	if err == nil || errors.As(err, &own) {
@@ -68,13 +70,6 @@ func readError(err error) error {
 		return sdk.Errorf(sdk.Unsuitable, "credentials", "they are not taken: %w", err)
 	case codes.Unimplemented:
 		return sdk.Errorf(sdk.Unsuitable, "server", "it lacks a function that is needed: %w", err)
-	case codes.NotFound, codes.InvalidArgument:
-		if isSessionGone(err) {
-			break
-		}
-		// Requests that come here are the store's own, and of one form: what the
-		// server does not find or take is what they name.
-		return sdk.Errorf(sdk.Unsuitable, "tables", "the database or its tables are not there, or not as `adaptercheck schema` makes them: %w", err)
 	}
 	return sdk.Errorf(sdk.NotApplied, "Spanner", "%w", err)
 }
@@ -91,6 +86,17 @@ func isMissing(err error) bool { return errors.Is(err, spanner.ErrRowNotFound) }
 
 func isAlreadyThere(err error) bool { return err != nil && code(err) == codes.AlreadyExists }
 
+// mayBeTables: the server does not find or take what a request names. That may be
+// a table, or the transaction itself.
+func mayBeTables(err error) bool {
+	var own *sdk.Error
+	if err == nil || errors.As(err, &own) || isMissing(err) || isSessionGone(err) {
+		return false
+	}
+	c := code(err)
+	return c == codes.NotFound || c == codes.InvalidArgument
+}
+
 const sessionType = "type.googleapis.com/google.spanner.v1.Session"
 
 // isSessionGone: the server does not know the client's session any more. The
@@ -100,11 +106,12 @@ func isSessionGone(err error) bool {
 	if err == nil || errors.As(err, &own) || code(err) != codes.NotFound {
 		return false
 	}
-	var of interface{ GRPCStatus() *status.Status }
-	if !errors.As(err, &of) {
-		return false
+	// The client's own error does not pass the details on.
+	var wrapped *spanner.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Unwrap()
 	}
-	for _, d := range of.GRPCStatus().Details() {
+	for _, d := range status.Convert(err).Details() {
 		if r, ok := d.(*errdetails.ResourceInfo); ok && r.GetResourceType() == sessionType {
 			return true
 		}

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"os"
 	"regexp"
-	"sync"
 
 	"cloud.google.com/go/spanner"
 	"github.com/fencedstore/fencedstore/sdk"
@@ -96,24 +95,9 @@ func newStore(ctx context.Context, client *spanner.Client, opts *Options, emulat
 	}
 	s := &Store{client: client, namespace: namespace, opts: o, desc: describe(&o)}
 	if o.Environment == sdk.Emulator {
-		s.one = emulatorTurns(client.DatabaseName())
+		s.one = make(chan struct{}, 1)
 	}
 	return s, s.claimPlace(ctx, base)
-}
-
-var (
-	turnsMu sync.Mutex
-	turns   = map[string]chan struct{}{}
-)
-
-// emulatorTurns is what the handles on a database of the emulator hold in turn.
-func emulatorTurns(database string) chan struct{} {
-	turnsMu.Lock()
-	defer turnsMu.Unlock()
-	if turns[database] == nil {
-		turns[database] = make(chan struct{}, 1)
-	}
-	return turns[database]
 }
 
 // claimPlace reads what the database says of the store, and writes it if there
@@ -138,7 +122,7 @@ func (s *Store) claimPlace(ctx context.Context, base string) error {
 		}
 	}
 	if err != nil {
-		return readError(err)
+		return s.asked(ctx, s.db(), err)
 	}
 	switch {
 	case have["layout"] != Layout:

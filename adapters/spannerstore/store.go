@@ -196,11 +196,16 @@ func (s *Store) look(ctx context.Context, in func() reader, r sdk.ResourceID, op
 // strong is a read of its own, as strong as reads are.
 func (s *Store) strong() reader { return s.db().Single() }
 
-// asked is readError, for calls that do not run a transaction. If the session is
-// gone the next call has another.
+// asked is readError, after a look at the tables where they may be the reason. If
+// the session is gone the next call has another.
 func (s *Store) asked(ctx context.Context, db *spanner.Client, err error) error {
 	if isSessionGone(err) {
 		s.renew(ctx, db)
+	}
+	if mayBeTables(err) {
+		if terr := probeTables(ctx, db); terr != nil {
+			return terr
+		}
 	}
 	return readError(err)
 }
