@@ -107,7 +107,7 @@ func TestCommitAnswers(t *testing.T) {
 		apply(t, s, m, sdk.Accepted)
 	}
 	for _, err := range []error{errors.New("x"), context.Canceled, status.Error(codes.Unavailable, "x")} {
-		if got := sdk.CodeOf(commitError(err)); got != sdk.MutationUnknown {
+		if got := sdk.CodeOf(commitError(err, false)); got != sdk.MutationUnknown {
 			t.Errorf("%v: %v", err, got)
 		}
 	}
@@ -173,9 +173,9 @@ func TestMultiplexedRetry(t *testing.T) {
 		commit.Mutations, commit.PrecommitToken = held, nil
 		return send()
 	})
-	before := c.counts["Commit"]
+	before := c.count("Commit")
 	apply(t, s, mutation(1, 1, "op-1", sdk.Put("k", []byte("v"))), sdk.Accepted)
-	if n := c.counts["Commit"] - before; n != 2 {
+	if n := c.count("Commit") - before; n != 2 {
 		t.Errorf("%d commits", n)
 	}
 	if v, err := s.Read(t.Context(), resource, "k"); err != nil || string(v) != "v" {
