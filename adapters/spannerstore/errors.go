@@ -106,14 +106,16 @@ func isSessionGone(err error) bool {
 	if err == nil || errors.As(err, &own) || code(err) != codes.NotFound {
 		return false
 	}
-	// The client's own error does not pass the details on.
-	var wrapped *spanner.Error
-	if errors.As(err, &wrapped) {
-		err = wrapped.Unwrap()
-	}
-	for _, d := range status.Convert(err).Details() {
-		if r, ok := d.(*errdetails.ResourceInfo); ok && r.GetResourceType() == sessionType {
-			return true
+	// The client's own error does not pass the details on, what it wraps does.
+	for ; err != nil; err = errors.Unwrap(err) {
+		of, ok := err.(interface{ GRPCStatus() *status.Status })
+		if !ok {
+			continue
+		}
+		for _, d := range of.GRPCStatus().Details() {
+			if r, ok := d.(*errdetails.ResourceInfo); ok && r.GetResourceType() == sessionType {
+				return true
+			}
 		}
 	}
 	return false
