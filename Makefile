@@ -42,13 +42,13 @@ generate: ## write every generated file anew, and the output that the pages show
 
 unit: ## every test, without the race detector
 	$(call step,go test)
-	@go test ./...
+	@go test -timeout 30m ./...
 
 race: ## the tests under the race detector, short ones for the heavy packages
 	$(call step,go test -race)
-	@go test -race $$(go list ./... | grep -vxFf <(go list $(HEAVY) $(NORACE)))
+	@go test -race -timeout 30m $$(go list ./... | grep -vxFf <(go list $(HEAVY) $(NORACE)))
 	$(call step,go test -race -short (heavy packages))
-	@go test -race -short $$(go list $(HEAVY))
+	@go test -race -short -timeout 30m $$(go list $(HEAVY))
 
 servers: ## install the servers that tests need, pinned, below .cache, which git ignores
 	$(call step,test servers)

@@ -31,6 +31,8 @@ const (
 	pluginName = "store"
 	// aliveEnv names the file descriptor of a pipe that ends with the host.
 	aliveEnv = "FENCEDSTORE_PLUGIN_ALIVE_FD"
+	// dirEnv names the private folder, for a plug-in whose host is gone to remove.
+	dirEnv = "FENCEDSTORE_PLUGIN_DIR"
 	// cookieEnv shows a plug-in that a host started it; it is no secret.
 	cookieEnv   = "FENCEDSTORE_PLUGIN"
 	cookieValue = "fencedstore.v1"

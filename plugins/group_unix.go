@@ -25,3 +25,8 @@ func endGroup() {
 }
 
 func closeOnExec(fd int) { syscall.CloseOnExec(fd) }
+
+// tryLock locks f for this process, unless another has.
+func tryLock(f *os.File) bool {
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
+}

@@ -25,8 +25,10 @@ const (
 	maxSocketPathOther = 103
 	// maxImageBytes bounds what is copied.
 	maxImageBytes = 1 << 30
-	// privatePrefix begins the private folder's name.
+	// privatePrefix begins the private folder's name; lockName is a file in it
+	// that its host holds locked.
 	privatePrefix = "fsp"
+	lockName      = ".host"
 	// ManifestSuffix is behind a script's path in the name of the list of what it
 	// loads: lines of SHA-256, two spaces and a path relative to the script, as
 	// sha256sum prints them, the script itself first.
@@ -39,9 +41,15 @@ type image struct {
 	path   string // inside dir
 	name   string // the file's own
 	digest string // 64 hex digits: of the binary, or of a script's manifest
+	lock   *os.File
 }
 
-func (im *image) remove() { _ = os.RemoveAll(im.dir) }
+func (im *image) remove() {
+	_ = os.RemoveAll(im.dir)
+	if im.lock != nil {
+		_ = im.lock.Close()
+	}
+}
 
 // load copies the plug-in at path into a private folder below temp and hashes
 // the very bytes that it copies.
@@ -55,7 +63,12 @@ func load(path, temp string) (im *image, fault *Fault) {
 	if fault != nil {
 		return nil, fault
 	}
+	var err error
 	im = &image{dir: dir, name: filepath.Base(path)}
+	if im.lock, err = hold(dir); err != nil {
+		im.remove()
+		return nil, faultf(TempDir, "%w", err)
+	}
 	defer func() {
 		if fault != nil {
 			im.remove()
@@ -128,6 +141,7 @@ func privateDir(temp string) (string, *Fault) {
 	if n := len(filepath.Join(temp, privatePrefix+"4294967295", "plugin-dir4294967295", "plugin4294967295")); n > limit {
 		return "", faultf(SocketPath, "a socket below %s (from TMPDIR or Options.TempDir) would have a path of %d bytes and %d are the most; choose a shorter folder", temp, n, limit)
 	}
+	sweep(temp)
 	dir, err := os.MkdirTemp(temp, privatePrefix)
 	if err != nil {
 		return "", faultf(TempDir, "no folder can be made below %s (from TMPDIR or Options.TempDir): %w", temp, err)
@@ -137,6 +151,34 @@ func privateDir(temp string) (string, *Fault) {
 		return "", faultf(TempDir, "%w", err)
 	}
 	return dir, nil
+}
+
+// hold marks dir as in use by this process for as long as the file is open.
+func hold(dir string) (*os.File, error) {
+	// Locked under another name first: a sweeper must not find it free.
+	f, err := os.OpenFile(filepath.Join(dir, lockName+"-new"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	tryLock(f)
+	if err := os.Rename(f.Name(), filepath.Join(dir, lockName)); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+// sweep removes private folders below temp whose host is gone: those that
+// nobody holds the lock of.
+func sweep(temp string) {
+	held, _ := filepath.Glob(filepath.Join(temp, privatePrefix+"*", lockName))
+	for _, name := range held {
+		if f, err := os.OpenFile(name, os.O_RDWR, 0); err == nil {
+			if tryLock(f) {
+				_ = os.RemoveAll(filepath.Dir(name))
+			}
+			_ = f.Close()
+		}
+	}
 }
 
 // copyHashed writes r to a new file and returns the digest of what was written.

@@ -61,7 +61,7 @@ func startProcess(ctx context.Context, im *image, o *Options, log *slog.Logger, 
 		GRPCDialOptions:  dialOptions(),
 		RunnerFunc: func(_ hclog.Logger, cmd *exec.Cmd, _ string) (goplugrun.Runner, error) {
 			cmd.Path, cmd.Args = im.path, []string{im.name}
-			cmd.Env = append(append(o.environment(), cmd.Env...), "PLUGIN_CLIENT_CERT="+certPEM)
+			cmd.Env = append(append(o.environment(), cmd.Env...), "PLUGIN_CLIENT_CERT="+certPEM, dirEnv+"="+im.dir)
 			cmd.Err = nil
 			p.runner.cmd = cmd
 			return p.runner, nil

@@ -2,7 +2,9 @@ package plugins
 
 import (
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/fencedstore/fencedstore/sdk"
@@ -27,6 +29,7 @@ func watchHost() (stop func(), err error) {
 			var b [1]byte
 			for {
 				if _, err := pipe.Read(b[:]); err != nil {
+					removePrivate()
 					endGroup()
 				}
 			}
@@ -42,10 +45,21 @@ func watchHost() (stop func(), err error) {
 				return
 			case <-tick.C:
 				if os.Getppid() != parent {
+					removePrivate()
 					endGroup()
 				}
 			}
 		}
 	}()
 	return func() { close(done) }, nil
+}
+
+// removePrivate removes the folder that the host made for this process and
+// cannot remove any more.
+func removePrivate() {
+	dir := os.Getenv(dirEnv)
+	self, err := os.Executable()
+	if err == nil && strings.HasPrefix(filepath.Base(dir), privatePrefix) && filepath.Dir(self) == dir {
+		_ = os.RemoveAll(dir)
+	}
 }

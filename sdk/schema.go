@@ -6,6 +6,6 @@ package sdk
 // returns theirs; `adaptercheck schema` prints them.
 type SchemaPart struct {
 	Title  string // one line: what it is and for whom
-	Format string // how a file of it ends: "sql", "json", "sh", "tf", "txt"
+	Format string // how a file of it ends: "sql", "json", "sh", "tf", "js"
 	Text   string // names in capitals, such as ACCOUNT, are for the reader to fill in
 }

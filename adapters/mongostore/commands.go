@@ -92,7 +92,13 @@ func (c *collection) find(ctx context.Context, filter bson.D, limit int32, more 
 	if c.kind != standalone {
 		command = append(command, bson.E{Key: "readConcern", Value: bson.D{{Key: "level", Value: "linearizable"}}})
 	}
-	reply, _, err := c.run(ctx, append(command, more...))
+	command = append(command, more...)
+	reply, _, err := c.run(ctx, command)
+	if err != nil && mongo.IsNetworkError(err) && ctx.Err() == nil {
+		// A connection that a restart or a failover has left dead; the driver has
+		// dropped the others too. A read may be repeated.
+		reply, _, err = c.run(ctx, command)
+	}
 	if err != nil {
 		return nil, readError(err, "find")
 	}

@@ -46,6 +46,7 @@ func count(t testing.TB, s *server) int64 {
 // with the majority's concern, and where that ends without an answer the receipt
 // tells.
 func TestCommitUnknown(t *testing.T) {
+	t.Parallel()
 	label := func(labels ...string) func(bool) (bson.Raw, error) {
 		return func(bool) (bson.Raw, error) {
 			return mongofake.Failure(91, "ShutdownInProgress", labels...), nil
@@ -122,6 +123,7 @@ func TestCommitUnknown(t *testing.T) {
 // C10: a transaction that the server rolled back is run again, body and all, as
 // nothing of it is left; so is one whose commit says so.
 func TestTransient(t *testing.T) {
+	t.Parallel()
 	for _, at := range []string{"update", "commitTransaction"} {
 		s := newFake(t)
 		st := opened(t, s)

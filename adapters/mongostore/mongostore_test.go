@@ -140,25 +140,38 @@ func cases(is func(id string) bool) *regexp.Regexp {
 	return regexp.MustCompile("^(" + strings.Join(ids, "|") + ")$")
 }
 
-// Large values have a collection of their own: mongo-java-server reads a whole
-// collection for a filter that names more than _id.
-const largeValues = "contract/large-values"
+// apart have a server of their own: large values, since mongo-java-server reads a
+// whole collection for a filter that names more than _id; and lost
+// acknowledgements, which are mostly waiting and left to FENCEDSTORE_WHOLE_SUITE
+// too: TestConformanceTransaction and TestLostAnswer play them.
+func apart(id string) bool {
+	return id == "contract/large-values" || id == "wire/lost-acknowledgement"
+}
+
+func onMongoJava(t *testing.T, is func(id string) bool) {
+	s := newServer(t)
+	certify(t, "mongodb on mongo-java-server", s.dsn("suite"), client(t, s.Addr()).Database("test").Collection("suite"), headName, nil, cases(is))
+}
 
 func TestConformanceMongoJava(t *testing.T) {
-	s := newServer(t)
-	db := client(t, s.Addr()).Database("test")
-	certify(t, "mongodb on mongo-java-server", s.dsn("suite"), db.Collection("suite"), headName, nil, cases(func(id string) bool {
-		return id != largeValues && quickly(id)
-	}))
-	certify(t, "mongodb on mongo-java-server", s.dsn("large"), db.Collection("large"), headName, nil, cases(func(id string) bool { return id == largeValues }))
+	t.Parallel()
+	onMongoJava(t, func(id string) bool { return !apart(id) && quickly(id) })
+}
+
+func TestConformanceMongoJavaApart(t *testing.T) {
+	t.Parallel()
+	onMongoJava(t, func(id string) bool {
+		return apart(id) && (os.Getenv(lab.WholeSuite) != "" || id != "wire/lost-acknowledgement")
+	})
 }
 
 // ferretCases leaves out what takes long: FerretDB too reads whole collections.
-var ferretCases = regexp.MustCompile(`^contract/[^l]|^(fence|claim|replay|exact|echo|honest|monotonic|linearizable|races)/|^conflict/(position|operation|same|resolve)|^once/(next|new|across)|^atomic/(all|bad)|^apart/(key|shadow)`)
+var ferretCases = regexp.MustCompile(`^contract/(zero|probe)|^(fence|claim|replay|monotonic)/|^exact/token-n|^conflict/(position|same)|^once/(next|new)|^atomic/(all|bad)|^apart/(key|shadow)|^linearizable/read-after-accept|^races/(first|next)`)
 
 // FerretDB takes one command at a time from the proxy: alone it loses updates,
 // see TestFerretDBIsRefused.
 func TestConformanceFerretDB(t *testing.T) {
+	t.Parallel()
 	p := lab.Start(t, lab.FerretDB)
 	s := &server{Proxy: mongowire.Front(t, p.Addr(), true)}
 	certify(t, "mongodb on FerretDB", s.dsn("suite"), client(t, s.Addr()).Database("test").Collection("suite"), headName, nil, ferretCases)

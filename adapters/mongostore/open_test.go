@@ -192,6 +192,7 @@ func TestBadDSN(t *testing.T) {
 // C26: what was refused when it was dialled was not sent; a call ends with its
 // context.
 func TestNoServer(t *testing.T) {
+	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -258,6 +259,7 @@ func TestRoundTrips(t *testing.T) {
 // mongo-java-server's own timer writes its file once a second; the lab's main
 // syncs it before every answer. FerretDB's files are written before it answers.
 func TestServerIsKilled(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []*lab.Server{lab.MongoJava, lab.FerretDB} {
 		t.Run(kind.Name, func(t *testing.T) {
 			p := lab.Start(t, kind)
@@ -266,7 +268,7 @@ func TestServerIsKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer st.Close()
-			k := lab.Killing{Server: p, Store: st, Rounds: 5, Seed: uint64(time.Now().UnixNano()),
+			k := lab.Killing{Server: p, Store: st, Rounds: 3, Seed: uint64(time.Now().UnixNano()),
 				Apply: func(ctx context.Context, m *sdk.Mutation) (sdk.Outcome, error) {
 					return st.Apply(ctx, sdk.NewAdmission(seal.Cut(), m))
 				}}

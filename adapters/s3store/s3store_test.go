@@ -234,7 +234,7 @@ func TestRoundTrips(t *testing.T) {
 	}
 }
 
-// C5, C69: a server that ignores the conditions, or decides them one by one, or
+// C5, C69, C70: a server that ignores the conditions, or decides them one by one, or
 // does not know them, is found out.
 func TestProbe(t *testing.T) {
 	s := newServer(t)
@@ -253,6 +253,14 @@ func TestProbe(t *testing.T) {
 	for name, bend := range map[string]func(w http.ResponseWriter, r *http.Request, next http.Handler){
 		"If-None-Match ignored": drop("If-None-Match"),
 		"If-Match ignored":      drop("If-Match"),
+		// As one that conditions on generations does: ETags mean nothing to it.
+		"conditions by generation": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.Header.Get("X-Goog-If-Generation-Match") == "" {
+				r.Header.Del("If-Match")
+				r.Header.Del("If-None-Match")
+			}
+			next.ServeHTTP(w, r)
+		},
 		"not implemented": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 			if r.Header.Get("If-Match") != "" {
 				w.WriteHeader(http.StatusNotImplemented)

@@ -106,7 +106,7 @@ func isSessionGone(err error) bool {
 	if err == nil || errors.As(err, &own) || code(err) != codes.NotFound {
 		return false
 	}
-	// The client's own error does not pass the details on, what it wraps does.
+	// The client's own error does not pass the details on, what it wraps has them.
 	for ; err != nil; err = errors.Unwrap(err) {
 		of, ok := err.(interface{ GRPCStatus() *status.Status })
 		if !ok {

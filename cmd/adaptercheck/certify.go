@@ -23,6 +23,8 @@ type certifyFlags struct {
 	profile, seed, run string
 	schedules          int
 	reports            []string
+	plugin             pluginFlags
+	certificate, key   string
 }
 
 func (c *cli) certifyCmd() *cobra.Command {
@@ -36,7 +38,10 @@ are superseded, and processes that are really killed; then it prints one line
 per law and a verdict.
 
 TARGET is a DSN (sqlite:./my.db) or the bare name of an adapter (sqlite), which
-is given a fresh temporary store. The suite writes into the store that it is
+is given a fresh temporary store. With --plugin the store is opened through that
+plug-in, and what is certified is the binary: --certificate then writes a signed
+statement of it, which 'adaptercheck verify' and a lock file hold it against.
+The suite writes into the store that it is
 given, and receipts are permanent: name a store that is meant for tests.
 
 A case that cannot be proven is not passed: without it there is no certificate.
@@ -49,6 +54,7 @@ Reports are written in every case but wrong usage. Of several targets the
 highest code counts.`,
 		Example: `  adaptercheck certify sqlite
   adaptercheck certify --profile release --report sqlite.html --report sqlite.json sqlite
+  adaptercheck certify --plugin ./fencedstore-sqlite --certificate sqlite.json --sign-key key.pem sqlite
   adaptercheck certify --run 'fence/|races/' --seed 42 sqlite:./scratch.db`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -70,6 +76,9 @@ highest code counts.`,
 	flags.StringVar(&f.seed, "seed", "", "seed of races and schedules (drawn and printed if not given)")
 	flags.StringVar(&f.run, "run", "", "run only the cases whose ID matches this `REGEXP`; never gives a certificate")
 	flags.IntVar(&f.schedules, "schedules", 0, "how many seeded schedules to run, `N` in place of the profile's number")
+	f.plugin.add(flags)
+	flags.StringVar(&f.certificate, "certificate", "", "write a signed certificate of the plug-in to `FILE`; goes with --plugin and --sign-key")
+	flags.StringVar(&f.key, "sign-key", "", "sign the certificate with the private key in `KEY` (PEM, PKCS #8, Ed25519 or ECDSA P-256)")
 	flags.StringArrayVar(&f.reports, "report", nil, "write a report to `FILE` (.json, .xml for JUnit, .html or .md); may be repeated")
 	_ = cmd.RegisterFlagCompletionFunc("profile", cobra.FixedCompletions(profiles(), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
@@ -88,6 +97,8 @@ type certification struct {
 	run     string
 	cases   int // selected
 	reports []string
+	plugin  *pluginRef
+	certify *certificateFile // nil: none asked for
 }
 
 func (c *cli) plan(f *certifyFlags, args []string) (*certification, error) {
@@ -114,7 +125,13 @@ func (c *cli) plan(f *certifyFlags, args []string) (*certification, error) {
 		return nil, err
 	}
 	var err error
-	if p.targets, err = c.parseTargets(args); err != nil {
+	if p.plugin, err = f.plugin.ref(); err != nil {
+		return nil, err
+	}
+	if p.certify, err = f.certificateFile(len(args)); err != nil {
+		return nil, err
+	}
+	if p.targets, err = c.parseTargets(args, p.plugin); err != nil {
 		return nil, err
 	}
 	seen := map[string]bool{}
@@ -187,6 +204,9 @@ func (c *cli) certify(ctx context.Context, p *certification) error {
 		}
 		c.out.printf("%s\n", c.out.dim("report written to "+path))
 	}
+	if p.certify != nil {
+		code = max(code, c.writeCertificate(p.certify, reports[0]))
+	}
 	if code != exitOK {
 		return &exitError{Code: code}
 	}
@@ -213,6 +233,9 @@ func (c *cli) certifyOne(ctx context.Context, p *certification, t target) (*conf
 		c.out.dim(fmt.Sprintf("%d cases, profile %s, seed %d", p.cases, opts.Profile, opts.Seed)))
 	r, err := conformance.Check(ctx, s.harness(), &opts)
 	prog.end()
+	if p.certify != nil {
+		p.certify.sha256, p.certify.name = s.sha256, filepath.Base(t.plugin.path)
+	}
 	if rerr := s.remove(); rerr != nil {
 		c.err.printf("the temporary store could not be removed: %v\n", rerr)
 	}
@@ -256,5 +279,9 @@ func (c *cli) notRun(p *certification, t target, verdict string) *conformance.Re
 
 // replayCommand is what plays one schedule again.
 func (t target) replayCommand(seed uint64, schedule int) string {
-	return fmt.Sprintf("adaptercheck replay --seed %d --schedule %d %s", seed, schedule, shellWord(t.Name()))
+	flags := ""
+	if t.plugin != nil {
+		flags = "--plugin " + shellWord(t.plugin.path) + " "
+	}
+	return fmt.Sprintf("adaptercheck replay --seed %d --schedule %d %s%s", seed, schedule, flags, shellWord(t.Name()))
 }

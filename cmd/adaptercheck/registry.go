@@ -124,6 +124,7 @@ func builtin() []adapter {
 					return mongostore.Open(ctx, dsn, o)
 				}, nil
 			},
+			Schema: mongostore.Schema,
 		},
 		{
 			Name: "s3", Schemes: []string{"s3"}, Example: "s3://BUCKET/PREFIX?region=eu-central-1",
@@ -190,7 +191,7 @@ func (s *subject) harness() conformance.Harness {
 	if s.adapter.Native != nil {
 		h.Native = func(r sdk.ResourceID) conformance.Native { return s.adapter.Native(s.dsn, r) }
 	}
-	return h
+	return s.pluginHarness(h)
 }
 
 // spawn starts this program again as a writer on the same data; the suite kills
@@ -203,6 +204,6 @@ func (s *subject) spawn(context.Context) (*exec.Cmd, error) {
 	}
 	cmd := exec.Command(self, writerCommand)
 	cmd.Args[0] = "adaptercheck"
-	cmd.Env = append(os.Environ(), writerEnv+"="+s.dsn)
+	cmd.Env = append(append(os.Environ(), writerEnv+"="+s.dsn), s.plugin.environ()...)
 	return cmd, nil
 }

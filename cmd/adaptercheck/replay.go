@@ -12,6 +12,7 @@ import (
 func (c *cli) replayCmd() *cobra.Command {
 	var seed string
 	var schedule int
+	var plugin pluginFlags
 	cmd := &cobra.Command{
 		Use:                   "replay --seed S --schedule N TARGET",
 		Short:                 "Play one seeded schedule again, step by step",
@@ -39,13 +40,18 @@ schedule on every store.`,
 			if schedule < 0 {
 				return usagef("--schedule %d: give the schedule's number, 0 or more", schedule)
 			}
-			t, err := c.parseTarget(args[0])
+			ref, err := plugin.ref()
+			if err != nil {
+				return err
+			}
+			t, err := c.parseAny(args[0], ref)
 			if err != nil {
 				return err
 			}
 			return c.replay(cmd.Context(), t, n, schedule)
 		},
 	}
+	plugin.add(cmd.Flags())
 	cmd.Flags().StringVar(&seed, "seed", "", "the seed `S` that certify printed")
 	cmd.Flags().IntVar(&schedule, "schedule", 0, "the number `N` of the schedule under that seed")
 	return cmd

@@ -101,7 +101,7 @@ in one sentence whether the store can be trusted with fenced writes.`,
 		return usagef("%w; see '%s --help'", err, cmd.CommandPath())
 	})
 	root.AddCommand(c.certifyCmd(), c.demoCmd(), c.checksCmd(), c.explainCmd(), c.replayCmd(),
-		c.schemaCmd(), c.adaptersCmd(), c.versionCmd(), c.writerCmd())
+		c.schemaCmd(), c.verifyCmd(), c.newCmd(), c.adaptersCmd(), c.versionCmd(), c.writerCmd())
 	return root
 }
 

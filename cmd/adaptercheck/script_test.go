@@ -17,6 +17,9 @@ import (
 // TestMain lets the test binary run as adaptercheck: in the scripts, and where
 // adaptercheck starts itself as the writer that it kills.
 func TestMain(m *testing.M) {
+	if os.Getenv("FENCEDSTORE_PLUGIN") != "" {
+		servePlugin()
+	}
 	testscript.Main(m, map[string]func(){"adaptercheck": main})
 }
 
@@ -29,10 +32,16 @@ func TestScripts(t *testing.T) {
 			env.Setenv("TMPDIR", tmp)
 			env.Setenv("NO_COLOR", "")
 			env.Setenv("TERM", "xterm")
+			self, err := os.Executable()
+			if err != nil {
+				return err
+			}
+			env.Setenv("SELF", self) // which is a plug-in too
 			return os.MkdirAll(tmp, 0o755)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"code":       codeCmd,
+			"keys":       keysCmd,
 			"empty":      emptyCmd,
 			"jsonhas":    jsonHasCmd,
 			"wellformed": wellFormedCmd,

@@ -3,10 +3,12 @@ package main
 import (
 	"context"
 	"net/url"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/fencedstore/fencedstore/plugins"
 	"github.com/fencedstore/fencedstore/sdk"
 )
 
@@ -15,6 +17,7 @@ type target struct {
 	Arg     string // as given
 	adapter *adapter
 	dsn     string // empty: a fresh store
+	plugin  *pluginRef
 }
 
 // parseTarget reads a DSN or the bare name of an adapter.
@@ -43,16 +46,35 @@ func (c *cli) parseTarget(arg string) (target, error) {
 		redact(arg), scheme+":", didYouMean(scheme, c.schemes()))
 }
 
-func (c *cli) parseTargets(args []string) ([]target, error) {
+func (c *cli) parseTargets(args []string, ref *pluginRef) ([]target, error) {
 	var out []target
 	for _, arg := range args {
-		t, err := c.parseTarget(arg)
+		t, err := c.parseAny(arg, ref)
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, t)
 	}
 	return out, nil
+}
+
+// parseAny is parseTarget, through a plug-in where one is given or where only
+// one in the folders of FENCEDSTORE_PLUGIN_PATH is named like the scheme.
+func (c *cli) parseAny(arg string, ref *pluginRef) (target, error) {
+	if ref != nil {
+		return c.through(ref, arg)
+	}
+	t, err := c.parseTarget(arg)
+	if err == nil {
+		return t, nil
+	}
+	scheme, _, isDSN := strings.Cut(arg, ":")
+	for _, found := range plugins.Discover(os.Getenv(plugins.PathEnv)) {
+		if isDSN && found.Name == scheme {
+			return c.through(&pluginRef{path: found.Path}, arg)
+		}
+	}
+	return t, err
 }
 
 func (c *cli) adapterNames() []string {
@@ -90,7 +112,8 @@ type subject struct {
 	target
 	dsn    string
 	open   func(ctx context.Context, o sdk.OpenOptions) (sdk.FencedStore, error) // the same data every time
-	remove func() error                                                          // of a fresh store
+	remove func() error                                                          // of a fresh store, and of a plug-in's process
+	sha256 string                                                                // of a plug-in
 }
 
 // bind makes the fresh store that a bare name asks for, and settles what data
@@ -103,6 +126,9 @@ func (t target) bind() (*subject, error) {
 			return nil, usagef("%s: no fresh store could be made: %w", t.Arg, err)
 		}
 	}
+	if t.plugin != nil {
+		return s, s.bindPlugin()
+	}
 	open, err := t.adapter.Bind(s.dsn)
 	if err != nil {
 		s.remove()
@@ -110,6 +136,22 @@ func (t target) bind() (*subject, error) {
 	}
 	s.open = open
 	return s, nil
+}
+
+// bindPlugin starts the plug-in, which ends with remove.
+func (s *subject) bindPlugin() error {
+	open, p, err := s.plugin.start(context.Background(), s.dsn, nil)
+	if err != nil {
+		s.remove()
+		return usagef("%s: %w", s.Name(), err)
+	}
+	remove := s.remove
+	s.open, s.sha256 = open, p.SHA256()
+	s.remove = func() error {
+		p.Close()
+		return remove()
+	}
+	return nil
 }
 
 // use calls f with the target's data and an open handle on it, and takes a

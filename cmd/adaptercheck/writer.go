@@ -27,7 +27,7 @@ func (c *cli) writerCmd() *cobra.Command {
 			if dsn == "" {
 				return usagef("%s is not set; 'adaptercheck certify' starts this command, it is of no use by hand", writerEnv)
 			}
-			t, err := c.parseTarget(dsn)
+			t, err := c.parseAny(dsn, spawnedRef())
 			if err != nil {
 				return err
 			}

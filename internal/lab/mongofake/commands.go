@@ -22,7 +22,7 @@ func idOf(doc bson.Raw) string { return doc.Lookup("_id").String() }
 func (s *Server) find(t *txn, space string, c bson.Raw) (bson.D, error) {
 	filter, _ := c.Lookup("filter").DocumentOK()
 	limit, _ := c.Lookup("limit").AsInt64OK()
-	found, err := matching(s.docs(t, space), filter)
+	found, err := s.matching(t, space, filter)
 	if err != nil {
 		return nil, err
 	}
@@ -33,12 +33,28 @@ func (s *Server) find(t *txn, space string, c bson.Raw) (bson.D, error) {
 }
 
 // matching are the documents that a filter finds, in the order of their _id.
-func matching(docs collection, filter bson.Raw) ([]bson.Raw, error) {
-	if v, err := filter.LookupErr("_id"); err == nil && v.Type != bson.TypeEmbeddedDocument {
-		docs = collection{v.String(): docs[v.String()]} // as an index does
+func (s *Server) matching(t *txn, space string, filter bson.Raw) ([]bson.Raw, error) {
+	ids := map[string]bool{}
+	v, err := filter.LookupErr("_id")
+	in, _ := v.DocumentOK()
+	list, isIn := in.Lookup("$in").ArrayOK()
+	switch { // as an index does
+	case err == nil && v.Type != bson.TypeEmbeddedDocument:
+		ids[v.String()] = true
+	case err == nil && isIn:
+		values, err := list.Values()
+		if err != nil {
+			return nil, err
+		}
+		for _, v := range values {
+			ids[v.String()] = true
+		}
+	default:
+		ids = s.ids(t, space)
 	}
 	var found []bson.Raw
-	for _, doc := range docs {
+	for id := range ids {
+		doc := s.get(t, space, id)
 		if doc == nil {
 			continue
 		}
@@ -137,7 +153,7 @@ func (s *Server) insert(t *txn, space string, c bson.Raw) (bson.D, error) {
 	n := int32(0)
 	for i, doc := range docs {
 		for {
-			if _, there := s.docs(t, space)[idOf(doc)]; there {
+			if s.get(t, space, idOf(doc)) != nil {
 				if t != nil {
 					s.end(t, false)
 				}
@@ -185,7 +201,7 @@ func (s *Server) update(t *txn, space string, c bson.Raw) (bson.D, error) {
 func (s *Server) updateOne(t *txn, space string, u bson.Raw) (matched bool, made *bson.RawValue, err error) {
 	q, change := u.Lookup("q").Document(), u.Lookup("u").Document()
 	for {
-		found, err := matching(s.docs(t, space), q)
+		found, err := s.matching(t, space, q)
 		if err != nil {
 			return false, nil, err
 		}
@@ -278,7 +294,7 @@ func (s *Server) remove(t *txn, space string, c bson.Raw) (bson.D, error) {
 	n := int32(0)
 	for _, d := range deletes {
 		for {
-			found, err := matching(s.docs(t, space), d.Lookup("q").Document())
+			found, err := s.matching(t, space, d.Lookup("q").Document())
 			if err != nil {
 				return nil, err
 			}

@@ -7,7 +7,7 @@ package mongofake
 
 import (
 	"fmt"
-	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -20,10 +20,14 @@ import (
 // real server's limit is a minute.
 const lifetime = 2 * time.Second
 
-type (
-	collection map[string]bson.Raw // by _id
-	data       map[string]collection
-)
+// revision is what a document was from a commit on; nil: deleted.
+type revision struct {
+	at  uint64
+	doc bson.Raw
+}
+
+// data holds every revision, by namespace and _id.
+type data map[string]map[string][]revision
 
 // Server holds the data.
 type Server struct {
@@ -32,6 +36,7 @@ type Server struct {
 	mu      sync.Mutex
 	changed sync.Cond
 	data    data
+	clock   uint64 // of the last commit
 	running map[string]*txn
 	ended   map[string]bool // of transactions: whether committed
 	locks   map[string]*txn // by namespace and _id
@@ -41,7 +46,7 @@ type Server struct {
 type txn struct {
 	key      string
 	began    time.Time
-	snapshot data
+	snapshot uint64
 	writes   map[string]map[string]bson.Raw // nil: deleted
 }
 
@@ -167,11 +172,7 @@ func (s *Server) transaction(name string, c bson.Raw) (*txn, error) {
 	}
 	key := c.Lookup("lsid").String() + c.Lookup("txnNumber").String()
 	if start, _ := c.Lookup("startTransaction").BooleanOK(); start {
-		snapshot := data{}
-		for space, docs := range s.data {
-			snapshot[space] = maps.Clone(docs)
-		}
-		t := &txn{key: key, began: time.Now(), snapshot: snapshot, writes: map[string]map[string]bson.Raw{}}
+		t := &txn{key: key, began: time.Now(), snapshot: s.clock, writes: map[string]map[string]bson.Raw{}}
 		s.running[key] = t
 		return t, nil
 	}
@@ -189,6 +190,7 @@ func (s *Server) commit(c bson.Raw, t *txn) error {
 		}
 		return noSuch
 	}
+	s.clock++
 	for space, docs := range t.writes {
 		for id, doc := range docs {
 			s.put(space, id, doc)
@@ -211,29 +213,44 @@ func (s *Server) end(t *txn, committed bool) {
 
 func (s *Server) put(space, id string, doc bson.Raw) {
 	if s.data[space] == nil {
-		s.data[space] = collection{}
+		s.data[space] = map[string][]revision{}
 	}
-	if doc == nil {
-		delete(s.data[space], id)
-		return
-	}
-	s.data[space][id] = doc
+	s.data[space][id] = append(s.data[space][id], revision{s.clock, doc})
 }
 
-// docs is what a command sees.
-func (s *Server) docs(t *txn, space string) collection {
+// latest is the last revision of a document.
+func (s *Server) latest(space, id string) (r revision) {
+	if all := s.data[space][id]; len(all) > 0 {
+		r = all[len(all)-1]
+	}
+	return r
+}
+
+// get is a document as a command sees it; nil if there is none.
+func (s *Server) get(t *txn, space, id string) bson.Raw {
 	if t == nil {
-		return s.data[space]
+		return s.latest(space, id).doc
 	}
-	out := maps.Clone(t.snapshot[space])
-	if out == nil {
-		out = collection{}
+	if doc, mine := t.writes[space][id]; mine {
+		return doc
 	}
-	for id, doc := range t.writes[space] {
-		if doc == nil {
-			delete(out, id)
-		} else {
-			out[id] = doc
+	for _, r := range slices.Backward(s.data[space][id]) {
+		if r.at <= t.snapshot {
+			return r.doc
+		}
+	}
+	return nil
+}
+
+// ids are those of all documents that there are or were.
+func (s *Server) ids(t *txn, space string) map[string]bool {
+	out := map[string]bool{}
+	for id := range s.data[space] {
+		out[id] = true
+	}
+	if t != nil {
+		for id := range t.writes[space] {
+			out[id] = true
 		}
 	}
 	return out
@@ -260,7 +277,7 @@ func (s *Server) lock(t *txn, space, id string) (again bool, err error) {
 	if t == nil {
 		return false, nil
 	}
-	if _, mine := t.writes[space][id]; !mine && string(s.data[space][id]) != string(t.snapshot[space][id]) {
+	if _, mine := t.writes[space][id]; !mine && s.latest(space, id).at > t.snapshot {
 		return false, conflict
 	}
 	s.locks[lock] = t
@@ -269,6 +286,7 @@ func (s *Server) lock(t *txn, space, id string) (again bool, err error) {
 
 func (s *Server) write(t *txn, space, id string, doc bson.Raw) {
 	if t == nil {
+		s.clock++
 		s.put(space, id, doc)
 		return
 	}
