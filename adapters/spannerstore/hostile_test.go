@@ -46,3 +46,27 @@ func TestSpellings(t *testing.T) {
 		apply(t, s, m, sdk.NotApplied)
 	}
 }
+
+// C8: a fence that was deleted is missed, by its marker, and by any receipt where
+// the marker was deleted with it.
+func TestRemovedFence(t *testing.T) {
+	e := start(t)
+	s, _ := watched(t, e)
+	client := e.client(t)
+	for i := 1; i <= 3; i++ {
+		apply(t, s, mutation(12, i, fmt.Sprint("op-", i)), sdk.Accepted)
+	}
+	for _, kind := range []string{kindFence, kindMarker} {
+		if _, err := client.Apply(t.Context(), []*spanner.Mutation{spanner.Delete(recordTable, s.key(resource, kind, ""))}); err != nil {
+			t.Fatal(err)
+		}
+		apply(t, s, mutation(5, 1, "old"), sdk.FenceRegression)
+		apply(t, s, mutation(12, 4, "op-4"), sdk.FenceRegression)
+		if _, err := s.Inspect(t.Context(), resource); sdk.CodeOf(err) != sdk.FenceRegression {
+			t.Errorf("without the %s: Inspect: %v", kind, err)
+		}
+		if _, err := s.Receipt(t.Context(), resource, "none"); sdk.CodeOf(err) != sdk.FenceRegression {
+			t.Errorf("without the %s: Receipt: %v", kind, err)
+		}
+	}
+}

@@ -20,10 +20,11 @@ const Scheme = "spanner://"
 // Options of New. The zero value is useful.
 type Options struct {
 	sdk.OpenOptions
-	// Backend names the server for reports, "Spanner" if empty; Environment says
-	// whether it is the real service, sdk.Live if empty. With sdk.Emulator the
-	// handles of this process on one database take turns: the emulator runs one
-	// transaction at a time, and aborts the one for the other.
+	// Backend names the server for reports, "Spanner" if empty. Environment says
+	// whether it is the real service; empty it is sdk.Live, or sdk.Emulator where
+	// SPANNER_EMULATOR_HOST sends the client library there. With sdk.Emulator a
+	// handle runs one transaction at a time: of a client's session the emulator
+	// keeps only one, so there a client is for one handle.
 	Backend     string
 	Environment sdk.Environment
 	// Quarantine is how many records are kept per resource, MaxQuarantine if 0;

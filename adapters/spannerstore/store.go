@@ -137,11 +137,12 @@ func (s *Store) enter(ctx context.Context) error {
 // reader is a transaction of either kind.
 type reader interface {
 	Read(ctx context.Context, table string, keys spanner.KeySet, columns []string) *spanner.RowIterator
+	ReadWithOptions(ctx context.Context, table string, keys spanner.KeySet, columns []string, opts *spanner.ReadOptions) *spanner.RowIterator
 }
 
 // look reads the fence of r, and the receipt of op if it is not empty, in one
-// request, of one moment; where there is no fence, its marker too.
-// FENCE_REGRESSION: there is no fence though its marker or the receipt is there.
+// request, of one moment; where there is no fence, another looks for what it left.
+// FENCE_REGRESSION: there is no fence though its marker or a receipt is there.
 func (s *Store) look(ctx context.Context, in func() reader, r sdk.ResourceID, op sdk.OperationID) (state sdk.FenceState, prior *sdk.Receipt, err error) {
 	keys := []spanner.KeySet{s.key(r, kindFence, "")}
 	if op != "" {
@@ -165,28 +166,22 @@ func (s *Store) look(ctx context.Context, in func() reader, r sdk.ResourceID, op
 	if !state.Absent() {
 		return state, prior, nil
 	}
-	// Marker and fence in one request: outside a transaction the first write may
-	// have come since.
-	marked := false
-	again := spanner.KeySets(s.key(r, kindMarker, ""), s.key(r, kindFence, ""))
-	err = in().Read(ctx, recordTable, again, fenceColumns[:4]).Do(func(row *spanner.Row) error {
-		var kind string
-		if err := row.ColumnByName("Kind", &kind); err != nil {
+	// The first row that the resource has: the fence, which may have come since
+	// where this is no transaction, its marker, or a receipt.
+	first := ""
+	err = in().ReadWithOptions(ctx, recordTable, spanner.Key{s.namespace, string(r)}.AsPrefix(), fenceColumns[:4], &spanner.ReadOptions{Limit: 1}).Do(func(row *spanner.Row) error {
+		if err := row.ColumnByName("Kind", &first); err != nil {
 			return damaged("%w", err)
 		}
-		if kind == kindFence {
-			state.Highest = 1 // there is one now
-		}
-		marked = marked || kind == kindMarker
 		return nil
 	})
 	switch {
 	case err != nil:
 		return sdk.FenceState{}, nil, err
-	case !state.Absent():
+	case first == kindFence:
 		return s.look(ctx, in, r, op)
-	case marked || prior != nil:
-		e := sdk.Errorf(sdk.FenceRegression, "fence", "missing though its marker is there: the row was deleted; stop writers and raise the registry's floor above every token issued")
+	case first != "" || prior != nil:
+		e := sdk.Errorf(sdk.FenceRegression, "fence", "missing though its marker or receipts are there: the row was deleted; stop writers and raise the registry's floor above every token issued")
 		e.Alarm = true
 		return sdk.FenceState{}, nil, e
 	}
