@@ -10,9 +10,6 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// maxAttempts bounds how often an ABORTED transaction is run anew.
-const maxAttempts = 100
-
 // Apply implements sdk.FencedStore.
 func (s *Store) Apply(ctx context.Context, a sdk.Admission) (sdk.Outcome, error) {
 	m, err := s.desc.Check(a)
@@ -43,13 +40,14 @@ type try struct {
 	writes     []*spanner.Mutation
 	statements []spanner.Statement
 	resolves   []sdk.QuarantineKey
+	cells      int // mutation cells of the commit, with those of fence and receipt
 
 	// Of the last attempt.
 	state    sdk.FenceState // what it read
 	decision sdk.Decision
-	sent     bool // its commit may have been sent
-	mayTwice bool // a commit of this call may have reached the database
-	attempts int
+
+	// A commit of this call may have landed without an answer that says so.
+	mayTwice bool
 }
 
 // errDecided ends a transaction that has nothing to commit.
@@ -57,71 +55,48 @@ var errDecided = errors.New("decided")
 
 func (t *try) run(ctx context.Context) (sdk.Outcome, error) {
 	for wait := 10 * time.Millisecond; ; wait *= 2 {
-		t.sent = false
-		err := t.s.transaction(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
-			t.sent = false // ABORTED: proved that nothing of the last attempt was applied
-			return t.attempt(ctx, tx)
-		})
+		end := t.s.transaction(ctx, t.attempt)
+		t.mayTwice = t.mayTwice || end.doubt
 		switch {
-		case err == nil:
+		case end.err == nil:
 			return t.decision.Outcome()
-		case errors.Is(err, errDecided):
+		case errors.Is(end.err, errDecided):
 			return t.refuse(ctx)
-		case !t.sent:
-			return sdk.Outcome{}, t.unsent(err)
+		case !end.committing:
+			return sdk.Outcome{}, t.unsent(ctx, end.err)
 		}
-		err = commitError(err)
-		if sdk.CodeOf(err) != sdk.MutationUnknown {
-			if t.mayTwice && sdk.CodeOf(err) != sdk.Unsuitable {
-				// Not this attempt; but an earlier one may have been.
-				return t.settle(ctx, err)
-			}
+		err := commitError(end.err, t.mayTwice)
+		if proved := sdk.CodeOf(err) != sdk.MutationUnknown; proved && !t.mayTwice {
 			return sdk.Outcome{}, err
 		}
 		t.mayTwice = true
 		out, serr := t.settle(ctx, err)
-		if serr != nil && sdk.CodeOf(serr) == sdk.NotApplied && out.Code == 0 && wait < 200*time.Millisecond && pause(ctx, wait) {
-			continue // proved that it never lands: once more
+		if out.Code == 0 && errors.Is(serr, errOvertaken) && wait < 200*time.Millisecond && pause(ctx, wait) {
+			continue // judged anew
 		}
 		return out, serr
 	}
 }
 
-// transaction runs f in a read-write transaction, again when it is ABORTED.
-func (s *Store) transaction(ctx context.Context, f func(context.Context, *spanner.ReadWriteTransaction) error) error {
-	if s.one != nil {
-		select {
-		case s.one <- struct{}{}:
-			defer func() { <-s.one }()
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
-	_, err := s.client.ReadWriteTransaction(ctx, f)
-	return err
-}
-
 // attempt is the transaction; all of it is done anew after ABORTED.
-func (t *try) attempt(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
-	if t.attempts++; t.attempts > maxAttempts {
-		return sdk.Errorf(sdk.NotApplied, "Spanner", "ABORTED %d times: other transactions were faster; nothing was applied", maxAttempts)
-	}
+func (t *try) attempt(ctx context.Context, tx *spanner.ReadWriteTransaction, doubt *bool) error {
 	var prior *sdk.Receipt
 	var err error
 	if t.state, prior, err = t.s.look(ctx, func() reader { return tx }, t.m.Resource, t.m.Operation); err != nil {
 		return err
 	}
-	if t.mayTwice && prior != nil && prior.Echoes(t.m) {
+	if (t.mayTwice || *doubt) && prior != nil && prior.Echoes(t.m) {
 		t.decision = sdk.Decision{Code: sdk.Replayed, Next: t.state, Receipt: prior}
 		return errDecided
 	}
+	*doubt = false
 	t.decision = sdk.Decide(t.state, prior, t.a)
 	if t.decision.Code != sdk.Accepted {
 		return errDecided
 	}
 	t.decision.Receipt.Result = t.m.Result
 	if t.m.Hook != nil {
-		if err := t.hook(ctx, tx); err != nil {
+		if err := t.runHook(ctx, tx); err != nil {
 			return err
 		}
 	}
@@ -136,46 +111,19 @@ func (t *try) attempt(ctx context.Context, tx *spanner.ReadWriteTransaction) err
 	if err := tx.BufferWrite(t.writes); err != nil {
 		return err
 	}
-	if err := t.resolve(ctx, tx); err != nil {
-		return err
-	}
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	t.sent = true
-	return nil
+	return t.resolve(ctx, tx)
 }
 
-// effectError keeps ABORTED, on which the client runs the transaction anew.
+// effectError is the error of a statement before the commit. ABORTED stays as it
+// is: the transaction is run anew.
 func effectError(err error) error {
-	if code(err) == codes.Aborted {
+	switch code(err) {
+	case codes.Aborted:
 		return err
+	case codes.InvalidArgument:
+		return sdk.Errorf(sdk.Invalid, "effect", "the database does not take it, nothing was applied: %w", err)
 	}
 	return sdk.Errorf(sdk.NotApplied, "effect", "the database refused it, nothing was applied: %w", err)
-}
-
-// hook runs the team's function inside the transaction.
-func (t *try) hook(ctx context.Context, tx *spanner.ReadWriteTransaction) (err error) {
-	own := &Tx{tx: tx}
-	defer own.end()
-	defer func() {
-		if p := recover(); p != nil {
-			err = sdk.Errorf(sdk.NotApplied, "hook", "it panicked, nothing was applied: %v", p)
-		}
-	}()
-	result, err := t.m.Hook(ctx, own)
-	switch {
-	case own.aborted != nil:
-		return own.aborted // also where the function passed over it
-	case err != nil && code(err) == codes.Aborted:
-		return err
-	case err != nil:
-		return sdk.Errorf(sdk.NotApplied, "hook", "it failed, nothing was applied: %w", err)
-	case len(result) > sdk.MaxResultBytes:
-		return sdk.Errorf(sdk.TooLarge, "result", "%d bytes; a receipt keeps up to %d", len(result), sdk.MaxResultBytes)
-	}
-	t.decision.Receipt.Result = append([]byte(nil), result...)
-	return nil
 }
 
 // resolve settles quarantine records that are there and open.
@@ -204,9 +152,9 @@ func (t *try) resolve(ctx context.Context, tx *spanner.ReadWriteTransaction) err
 	return nil
 }
 
-// unsent is the error of a transaction whose commit was not sent.
-func (t *try) unsent(err error) error {
-	err = readError(err)
+// unsent is the error of a transaction that came to no commit.
+func (t *try) unsent(ctx context.Context, err error) error {
+	err = t.s.asked(ctx, t.s.db(), err)
 	if t.mayTwice {
 		return sdk.Errorf(sdk.MutationUnknown, "Spanner", "an earlier attempt's answer was lost, and what became of it cannot be told: %w", err)
 	}
@@ -223,61 +171,55 @@ func (t *try) refuse(ctx context.Context) (sdk.Outcome, error) {
 	return t.decision.Outcome()
 }
 
-// settle finds out what became of a commit whose answer was lost.
+// errOvertaken: the fence that a lost commit had read and locked is not the one
+// that is there now. To land, the commit would have to break serializability.
+var errOvertaken = errors.New("another transaction has moved the fence that this one had read")
+
+// settle finds out what became of a commit whose answer, in err, was lost or is
+// the answer to the last of several sendings.
 //
 //   - REPLAYED: its receipt is there.
-//   - NOT_APPLIED with a zero Outcome: the fence that it read and locked is not the
-//     one that is there now, so its commit would break serializability.
+//   - errOvertaken with a zero Outcome: it can never land.
+//   - err itself where it is a proof that the server has judged the transaction.
 //   - MUTATION_UNKNOWN: it may yet land.
-func (t *try) settle(ctx context.Context, lost error) (sdk.Outcome, error) {
+func (t *try) settle(ctx context.Context, err error) (sdk.Outcome, error) {
 	unknown := func(why error) (sdk.Outcome, error) {
-		return sdk.Outcome{}, sdk.Errorf(sdk.MutationUnknown, "Spanner", "the answer was lost (%v), and what became of it cannot be told: %w", lost, why)
+		return sdk.Outcome{}, sdk.Errorf(sdk.MutationUnknown, "Spanner", "the answer was lost (%v), and what became of it cannot be told: %w", err, why)
 	}
 	if err := ctx.Err(); err != nil {
 		return unknown(err)
 	}
-	state, prior, err := t.s.look(ctx, t.s.strong, t.m.Resource, t.m.Operation)
+	state, prior, rerr := t.s.look(ctx, t.s.strong, t.m.Resource, t.m.Operation)
 	switch {
-	case err != nil:
-		return unknown(err)
+	case rerr != nil:
+		return unknown(rerr)
 	case prior != nil && prior.Echoes(t.m):
 		return sdk.Outcome{Code: sdk.Replayed, Receipt: prior, Observed: state}, nil
-	case state == t.state:
-		return unknown(lost)
+	case state != t.state:
+		return sdk.Outcome{}, sdk.Errorf(sdk.NotApplied, "Spanner", "nothing was applied (%v): %w", err, errOvertaken)
 	}
-	return sdk.Outcome{}, sdk.Errorf(sdk.NotApplied, "Spanner", "another transaction has moved the fence that this one had read: %w", lost)
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	return sdk.Outcome{}, err
 }
 
 // prepare turns the effects into mutations and statements, and refuses what the
 // team's own writes may not touch and what has too many cells.
 func (t *try) prepare() error {
-	cells := ownCells
+	t.cells = ownCells
 	r := string(t.m.Resource)
 	for _, e := range t.m.Effects {
 		switch e.Kind { // the forms were checked by Mutation.Validate
 		case sdk.KindPut:
 			key, value, _ := sdk.ParsePut(e.Body)
 			t.writes = append(t.writes, spanner.InsertOrUpdate(valueTable, valueColumns, []any{t.s.namespace, r, key, notNil(value)}))
-			cells += len(valueColumns)
+			t.cells += len(valueColumns)
 		case sdk.KindDelete:
 			key, _ := sdk.ParseDelete(e.Body)
 			t.writes = append(t.writes, spanner.Delete(valueTable, spanner.Key{t.s.namespace, r, key}))
-			cells++
+			t.cells++
 		case sdk.KindResolve:
 			k, _ := sdk.ParseResolve(e.Body)
 			t.resolves = append(t.resolves, k)
-			cells += 7
+			t.cells += 7
 		case KindWrite, KindDML:
 			if err := t.s.opts.CheckScope(t.m.Resource, e); err != nil {
 				return err
@@ -299,11 +241,11 @@ func (t *try) prepare() error {
 				return err
 			}
 			t.writes = append(t.writes, m)
-			cells += max(1, len(w.Columns))
+			t.cells += max(1, len(w.Columns))
 		}
 	}
-	if cells > MaxCells {
-		return sdk.Errorf(sdk.TooLarge, "effects", "%d mutation cells with those of fence and receipt; Spanner takes %d in a commit", cells, MaxCells)
+	if t.cells > MaxCells {
+		return tooManyCells(t.cells)
 	}
 	return nil
 }
@@ -311,7 +253,7 @@ func (t *try) prepare() error {
 // quarantine puts a conflict on record, once by its key; beyond the limit it only
 // counts.
 func (s *Store) quarantine(ctx context.Context, m *sdk.Mutation) error {
-	return s.transaction(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
+	return s.transaction(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction, _ *bool) error {
 		q := m.Quarantine()
 		key := quarantineKey(s.namespace, m.Resource, m.Key())
 		if _, err := tx.ReadRow(ctx, quarantineTable, key, []string{"Fence"}); err == nil || !isMissing(err) {
@@ -337,5 +279,5 @@ func (s *Store) quarantine(ctx context.Context, m *sdk.Mutation) error {
 		}
 		return tx.BufferWrite([]*spanner.Mutation{spanner.InsertOrUpdate(droppedTable, []string{"Namespace", "Resource", "Records"},
 			[]any{s.namespace, string(m.Resource), dropped + 1})})
-	})
+	}).err
 }

@@ -145,6 +145,19 @@ type calls struct {
 	mu     sync.Mutex
 	counts map[string]int
 	bend   bend
+	refuse func(method string) error // of streams
+}
+
+func (c *calls) refusal() func(string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.refuse
+}
+
+func (c *calls) count(method string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.counts[method]
 }
 
 func (c *calls) note(method string) (string, bend) {
@@ -174,7 +187,18 @@ func (c *calls) all() (n int) {
 func watched(t testing.TB, e *emulator) (*Store, *calls) {
 	t.Helper()
 	c := &calls{counts: map[string]int{}}
-	client := e.client(t,
+	s, err := New(context.Background(), c.client(t, e), &Options{Environment: sdk.Emulator})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	s.counted = true // as with Open
+	return s, c
+}
+
+func (c *calls) client(t testing.TB, e *emulator) *spanner.Client {
+	return e.client(t,
+		option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(countCommits)),
 		option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, o ...grpc.CallOption) error {
 			send := func() error { return invoke(ctx, method, req, reply, cc, o...) }
 			if name, bend := c.note(method); bend != nil {
@@ -183,15 +207,14 @@ func watched(t testing.TB, e *emulator) (*Store, *calls) {
 			return send()
 		})),
 		option.WithGRPCDialOption(grpc.WithChainStreamInterceptor(func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, o ...grpc.CallOption) (grpc.ClientStream, error) {
-			c.note(method)
+			name, _ := c.note(method)
+			if refuse := c.refusal(); refuse != nil {
+				if err := refuse(name); err != nil {
+					return nil, err
+				}
+			}
 			return streamer(ctx, desc, cc, method, o...)
 		})))
-	s, err := New(context.Background(), client, &Options{Environment: sdk.Emulator})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { s.Close() })
-	return s, c
 }
 
 func TestConformance(t *testing.T) {

@@ -180,27 +180,44 @@ func checkTable(name string) error {
 	return nil
 }
 
-// ours reports whether a text names something of the store. Identifiers are
-// ASCII and have no other spelling, quoted or not.
+// ours reports whether a text names something of the store.
 func ours(text string) bool {
 	return strings.Contains(strings.ToLower(text), strings.ToLower(tablePrefix))
 }
 
 var (
-	comments = regexp.MustCompile(`^(\s|#[^\n]*\n|--[^\n]*\n|/\*(?s:.*?)\*/|@\{[^}]*\})*`)
-	dmlVerb  = regexp.MustCompile(`(?i)^(insert|update|delete)\b`)
+	comments  = regexp.MustCompile(`^(\s|#[^\n]*\n|--[^\n]*\n|/\*(?s:.*?)\*/|@\{[^}]*\})*`)
+	dmlVerb   = regexp.MustCompile(`(?i)^(insert|update|delete)\b`)
+	queryVerb = regexp.MustCompile(`(?i)^(select|with|from|graph)\b|^\(`)
 )
 
-// checkStatement refuses what is not DML, and whatever names the store's tables,
-// in a string or a comment too.
+// checkNames refuses a statement that names the store's tables, in a string or a
+// comment too. A name in backticks may have the escape sequences of a string:
+// what is behind them is not looked for, so the two do not go together.
+func checkNames(sql string) error {
+	if ours(sql) {
+		return sdk.Errorf(sdk.Invalid, "statement", "it names something that begins with %s, as the store's own tables do", tablePrefix)
+	}
+	if strings.Contains(sql, "`") && strings.Contains(sql, `\`) {
+		return sdk.Errorf(sdk.Invalid, "statement", "it has a name in backticks and a backslash, which could spell one of the store's own tables; give strings as parameters")
+	}
+	return nil
+}
+
+// checkStatement refuses what is not DML, and whatever names the store's tables.
 func checkStatement(sql string) error {
 	if !dmlVerb.MatchString(comments.ReplaceAllString(sql, "")) {
 		return sdk.Errorf(sdk.Invalid, "statement", "it is not an INSERT, UPDATE or DELETE")
 	}
-	if ours(sql) {
-		return sdk.Errorf(sdk.Invalid, "statement", "it names something that begins with %s, as the store's own tables do", tablePrefix)
+	return checkNames(sql)
+}
+
+// checkQuery also takes queries: Spanner runs DML wherever it takes a query.
+func checkQuery(sql string) error {
+	if !queryVerb.MatchString(comments.ReplaceAllString(sql, "")) {
+		return checkStatement(sql)
 	}
-	return nil
+	return checkNames(sql)
 }
 
 // DML returns the effect that runs one INSERT, UPDATE or DELETE. Parameters are

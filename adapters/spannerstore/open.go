@@ -4,8 +4,8 @@ import (
 	"context"
 	"net"
 	"net/url"
+	"os"
 	"regexp"
-	"sync"
 
 	"cloud.google.com/go/spanner"
 	"github.com/fencedstore/fencedstore/sdk"
@@ -20,10 +20,11 @@ const Scheme = "spanner://"
 // Options of New. The zero value is useful.
 type Options struct {
 	sdk.OpenOptions
-	// Backend names the server for reports, "Spanner" if empty; Environment says
-	// whether it is the real service, sdk.Live if empty. With sdk.Emulator the
-	// handles of this process on one database take turns: the emulator runs one
-	// transaction at a time, and aborts the one for the other.
+	// Backend names the server for reports, "Spanner" if empty. Environment says
+	// whether it is the real service; empty it is sdk.Live, or sdk.Emulator where
+	// SPANNER_EMULATOR_HOST sends the client library there. With sdk.Emulator a
+	// handle runs one transaction at a time: of a client's session the emulator
+	// keeps only one, so there a client is for one handle.
 	Backend     string
 	Environment sdk.Environment
 	// Quarantine is how many records are kept per resource, MaxQuarantine if 0;
@@ -47,7 +48,11 @@ func Open(ctx context.Context, s string, opts sdk.OpenOptions) (sdk.FencedStore,
 	if err != nil {
 		return nil, err
 	}
-	client, err := spanner.NewClientWithConfig(ctx, d.database, spanner.ClientConfig{DisableNativeMetrics: d.plaintext}, d.clientOptions(opts)...)
+	connect := func(ctx context.Context) (*spanner.Client, error) {
+		return spanner.NewClientWithConfig(ctx, d.database, spanner.ClientConfig{DisableNativeMetrics: d.plaintext},
+			append(d.clientOptions(opts), option.WithGRPCDialOption(grpc.WithChainUnaryInterceptor(countCommits)))...)
+	}
+	client, err := connect(ctx)
 	if err != nil {
 		return nil, readError(err)
 	}
@@ -55,21 +60,35 @@ func Open(ctx context.Context, s string, opts sdk.OpenOptions) (sdk.FencedStore,
 	if d.endpoint != "" {
 		o.Backend = "Spanner at " + d.endpoint
 	}
-	st, err := New(ctx, client, o)
+	st, err := newStore(ctx, client, o, d.endpoint == "" && emulated())
 	if err != nil {
 		client.Close()
 		return nil, err
 	}
-	st.closeClient = client.Close
+	st.counted, st.connect, st.made = true, connect, []*spanner.Client{client}
 	return st, nil
 }
+
+// emulated: the client library goes to an emulator, whatever it is told, unless
+// there is an endpoint.
+func emulated() bool { return os.Getenv("SPANNER_EMULATOR_HOST") != "" }
 
 // New opens the store in the database of a client that the team already has;
 // answers as Open. Close does not close the client.
 func New(ctx context.Context, client *spanner.Client, opts *Options) (*Store, error) {
+	return newStore(ctx, client, opts, emulated())
+}
+
+func newStore(ctx context.Context, client *spanner.Client, opts *Options, emulated bool) (*Store, error) {
 	var o Options
 	if opts != nil {
 		o = *opts
+	}
+	if emulated && o.Environment == "" {
+		o.Environment = sdk.Emulator
+		if o.Backend == "" {
+			o.Backend = "Spanner emulator"
+		}
 	}
 	namespace, base, _, err := o.ParseNamespace()
 	if err != nil {
@@ -77,24 +96,9 @@ func New(ctx context.Context, client *spanner.Client, opts *Options) (*Store, er
 	}
 	s := &Store{client: client, namespace: namespace, opts: o, desc: describe(&o)}
 	if o.Environment == sdk.Emulator {
-		s.one = emulatorTurns(client.DatabaseName())
+		s.one = make(chan struct{}, 1)
 	}
 	return s, s.claimPlace(ctx, base)
-}
-
-var (
-	turnsMu sync.Mutex
-	turns   = map[string]chan struct{}{}
-)
-
-// emulatorTurns is what the handles on a database of the emulator hold in turn.
-func emulatorTurns(database string) chan struct{} {
-	turnsMu.Lock()
-	defer turnsMu.Unlock()
-	if turns[database] == nil {
-		turns[database] = make(chan struct{}, 1)
-	}
-	return turns[database]
 }
 
 // claimPlace reads what the database says of the store, and writes it if there
@@ -103,14 +107,14 @@ func (s *Store) claimPlace(ctx context.Context, base string) error {
 	want := map[string]string{"layout": Layout, "namespace": base}
 	have, err := s.meta(ctx)
 	if err == nil && len(have) == 0 {
-		_, err = s.client.ReadWriteTransaction(ctx, func(_ context.Context, tx *spanner.ReadWriteTransaction) error {
+		err = s.transaction(ctx, func(_ context.Context, tx *spanner.ReadWriteTransaction, _ *bool) error {
 			for name, value := range want {
 				if err := tx.BufferWrite([]*spanner.Mutation{spanner.Insert(metaTable, []string{"Name", "Value"}, []any{name, value})}); err != nil {
 					return err
 				}
 			}
 			return nil
-		})
+		}).err
 		if isAlreadyThere(err) {
 			err = nil // another opening was faster
 		}
@@ -119,7 +123,7 @@ func (s *Store) claimPlace(ctx context.Context, base string) error {
 		}
 	}
 	if err != nil {
-		return readError(err)
+		return s.asked(ctx, s.db(), err)
 	}
 	switch {
 	case have["layout"] != Layout:
@@ -132,7 +136,7 @@ func (s *Store) claimPlace(ctx context.Context, base string) error {
 
 func (s *Store) meta(ctx context.Context) (map[string]string, error) {
 	out := map[string]string{}
-	rows := s.client.Single().Read(ctx, metaTable, spanner.AllKeys(), []string{"Name", "Value"})
+	rows := s.db().Single().Read(ctx, metaTable, spanner.AllKeys(), []string{"Name", "Value"})
 	err := rows.Do(func(r *spanner.Row) error {
 		var name, value string
 		if err := r.Columns(&name, &value); err != nil {

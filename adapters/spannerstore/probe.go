@@ -5,6 +5,8 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
+	"strings"
+	"time"
 
 	"cloud.google.com/go/spanner"
 	"github.com/fencedstore/fencedstore/sdk"
@@ -18,58 +20,74 @@ func (s *Store) Probe(ctx context.Context) error {
 		return err
 	}
 	defer s.running.Done()
-	if err := s.probeDeletion(ctx); err != nil {
+	if err := probeTables(ctx, s.db()); err != nil {
 		return err
 	}
 	var nonce [8]byte
 	rand.Read(nonce[:])
 	name := "probe-" + hex.EncodeToString(nonce[:])
 	defer func() {
-		ctx := context.WithoutCancel(ctx)
-		s.transaction(ctx, func(_ context.Context, tx *spanner.ReadWriteTransaction) error {
-			return tx.BufferWrite([]*spanner.Mutation{spanner.Delete(probeTable, spanner.Key{name})})
-		})
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+		defer cancel()
+		if err := s.write(ctx, spanner.Delete(probeTable, spanner.Key{name})); err != nil {
+			s.opts.Log().Warn("a row of a probe may be left", "table", probeTable, "name", name, "err", err)
+		}
 	}()
 	return s.probeTransactions(ctx, name)
 }
 
-func (s *Store) probeDeletion(ctx context.Context) error {
-	found := 0
-	err := s.client.Single().Query(ctx, spanner.Statement{SQL: "SELECT TABLE_NAME, ROW_DELETION_POLICY_EXPRESSION FROM INFORMATION_SCHEMA.TABLES WHERE STARTS_WITH(TABLE_NAME, @prefix)",
+// probeTables says whether the tables are there, and none of them loses rows.
+// UNSUITABLE, or NOT_APPLIED: the database could not be asked.
+func probeTables(ctx context.Context, db *spanner.Client) error {
+	found := map[string]bool{}
+	err := db.Single().Query(ctx, spanner.Statement{SQL: "SELECT TABLE_NAME, ROW_DELETION_POLICY_EXPRESSION FROM INFORMATION_SCHEMA.TABLES WHERE TABLE_SCHEMA = '' AND STARTS_WITH(TABLE_NAME, @prefix)",
 		Params: map[string]any{"prefix": tablePrefix}}).Do(func(r *spanner.Row) error {
 		var name string
 		var policy spanner.NullString
 		if err := r.Columns(&name, &policy); err != nil {
 			return damaged("%w", err)
 		}
-		found++
+		found[name] = true
 		if policy.Valid {
 			return sdk.Errorf(sdk.Unsuitable, "row deletion policy", "%s has one (%s): fences and receipts must never expire; drop it", name, policy.StringVal)
 		}
 		return nil
 	})
-	if err == nil && found < len(tables) {
-		err = sdk.Errorf(sdk.Unsuitable, "tables", "%d of %d are there; see `adaptercheck schema`", found, len(tables))
+	if mayBeTables(err) {
+		return sdk.Errorf(sdk.Unsuitable, "database", "it is not there, or not GoogleSQL: %w", err)
 	}
-	return readError(err)
+	if err != nil {
+		return readError(err)
+	}
+	for _, name := range tables {
+		if !found[name] {
+			return sdk.Errorf(sdk.Unsuitable, "table", "%s is not there; see `adaptercheck schema`", name)
+		}
+	}
+	return nil
 }
 
 // probed is a number that no floating point holds.
 const probed = 1<<53 + 1
 
+func (s *Store) write(ctx context.Context, ms ...*spanner.Mutation) error {
+	return s.transaction(ctx, func(_ context.Context, tx *spanner.ReadWriteTransaction, _ *bool) error { return tx.BufferWrite(ms) }).err
+}
+
 func (s *Store) probeTransactions(ctx context.Context, name string) error {
-	write := func(ms ...*spanner.Mutation) error {
-		return s.transaction(ctx, func(_ context.Context, tx *spanner.ReadWriteTransaction) error { return tx.BufferWrite(ms) })
-	}
 	own := spanner.Insert(probeTable, []string{"Name", "Number"}, []any{name, int64(probed)})
-	if err := write(own); err != nil {
+	lacks, err := s.missing(ctx, name, own)
+	if err != nil {
 		return probeError(err)
+	}
+	if len(lacks) > 0 {
+		return sdk.Errorf(sdk.Unsuitable, "permission", "the role lacks %s; see `adaptercheck schema` for the grants", strings.Join(lacks, ", "))
 	}
 	// A row that is there may not be inserted, and takes a whole mutation along.
 	m := &sdk.Mutation{Resource: sdk.ResourceID(name), Operation: "probe", Fence: 1, Segment: 1, Owner: "probe", Root: sdk.SumDigest(nil), Grant: sdk.SumDigest(nil), Payload: sdk.SumDigest(nil)}
 	d := sdk.Decision{Next: sdk.FenceState{Highest: 1, Grant: m.Grant, Root: m.Root, Segment: 1}, Receipt: &sdk.Receipt{Resource: m.Resource, Operation: m.Operation,
 		Fence: 1, Segment: 1, Root: m.Root, Grant: m.Grant, Payload: m.Payload, Owner: m.Owner}}
-	err := write(append(s.records(sdk.FenceState{}, &d), spanner.Insert(valueTable, valueColumns, []any{s.namespace, name, "k", []byte("v")}), own)...)
+	err = s.write(ctx, append(s.records(sdk.FenceState{}, &d), spanner.Insert(valueTable, valueColumns, []any{s.namespace, name, "k", []byte("v")}), own)...)
 	if err == nil {
 		return sdk.Errorf(sdk.Unsuitable, "transaction", "one that inserts a row which is there was committed")
 	}
@@ -103,7 +121,7 @@ func (s *Store) probeRollback(ctx context.Context, name string) error {
 		}
 		return err
 	}
-	err := s.transaction(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
+	err := s.transaction(ctx, func(ctx context.Context, tx *spanner.ReadWriteTransaction, _ *bool) error {
 		if err := read(ctx, tx); err != nil {
 			return err
 		}
@@ -111,11 +129,11 @@ func (s *Store) probeRollback(ctx context.Context, name string) error {
 			return err
 		}
 		return errProbed
-	})
+	}).err
 	if !errors.Is(err, errProbed) {
 		return probeError(err)
 	}
-	return probeError(read(ctx, s.client.Single()))
+	return probeError(read(ctx, s.db().Single()))
 }
 
 // probeError is NOT_APPLIED where the database could not be asked.

@@ -28,14 +28,18 @@ const (
 
 // Store is a handle on a database. It implements sdk.FencedStore.
 type Store struct {
-	client      *spanner.Client
-	closeClient func()
-	namespace   string
-	opts        Options
-	desc        sdk.Description
-	one         chan struct{} // not nil: one transaction at a time
+	namespace string
+	opts      Options
+	desc      sdk.Description
+	counted   bool          // countCommits sees the client's requests
+	one       chan struct{} // not nil: one transaction at a time
+
+	// connect makes another client; nil where the client was given.
+	connect func(context.Context) (*spanner.Client, error)
 
 	mu      sync.Mutex
+	client  *spanner.Client
+	made    []*spanner.Client // by connect, to be closed
 	closed  bool
 	running sync.WaitGroup
 }
@@ -86,10 +90,35 @@ func (s *Store) Close() error {
 	s.closed = true
 	s.mu.Unlock()
 	s.running.Wait()
-	if !was && s.closeClient != nil {
-		s.closeClient()
+	if !was {
+		for _, c := range s.made {
+			c.Close()
+		}
 	}
 	return nil
+}
+
+func (s *Store) db() *spanner.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.client
+}
+
+// renew replaces a client whose session is gone, which it would keep for days,
+// and returns the one to use: the same if there is no other.
+func (s *Store) renew(ctx context.Context, gone *spanner.Client) *spanner.Client {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client != gone || s.connect == nil || s.closed {
+		return s.client
+	}
+	fresh, err := s.connect(ctx)
+	if err != nil {
+		return gone
+	}
+	s.opts.Log().Warn("the session was gone; a new client was made", "database", fresh.DatabaseName())
+	s.client, s.made = fresh, append(s.made, fresh)
+	return fresh
 }
 
 func (s *Store) enter(ctx context.Context) error {
@@ -108,11 +137,12 @@ func (s *Store) enter(ctx context.Context) error {
 // reader is a transaction of either kind.
 type reader interface {
 	Read(ctx context.Context, table string, keys spanner.KeySet, columns []string) *spanner.RowIterator
+	ReadWithOptions(ctx context.Context, table string, keys spanner.KeySet, columns []string, opts *spanner.ReadOptions) *spanner.RowIterator
 }
 
 // look reads the fence of r, and the receipt of op if it is not empty, in one
-// request, of one moment; where there is no fence, its marker too.
-// FENCE_REGRESSION: there is no fence though its marker or the receipt is there.
+// request, of one moment; where there is no fence, another looks for what it left.
+// FENCE_REGRESSION: there is no fence though its marker or a receipt is there.
 func (s *Store) look(ctx context.Context, in func() reader, r sdk.ResourceID, op sdk.OperationID) (state sdk.FenceState, prior *sdk.Receipt, err error) {
 	keys := []spanner.KeySet{s.key(r, kindFence, "")}
 	if op != "" {
@@ -136,36 +166,44 @@ func (s *Store) look(ctx context.Context, in func() reader, r sdk.ResourceID, op
 	if !state.Absent() {
 		return state, prior, nil
 	}
-	// Marker and fence in one request: outside a transaction the first write may
-	// have come since.
-	marked := false
-	again := spanner.KeySets(s.key(r, kindMarker, ""), s.key(r, kindFence, ""))
-	err = in().Read(ctx, recordTable, again, fenceColumns[:4]).Do(func(row *spanner.Row) error {
-		var kind string
-		if err := row.ColumnByName("Kind", &kind); err != nil {
+	// The first row that the resource has: the fence, which may have come since
+	// where this is no transaction, its marker, or a receipt.
+	first := ""
+	err = in().ReadWithOptions(ctx, recordTable, spanner.Key{s.namespace, string(r)}.AsPrefix(), fenceColumns[:4], &spanner.ReadOptions{Limit: 1}).Do(func(row *spanner.Row) error {
+		if err := row.ColumnByName("Kind", &first); err != nil {
 			return damaged("%w", err)
 		}
-		if kind == kindFence {
-			state.Highest = 1 // there is one now
-		}
-		marked = marked || kind == kindMarker
 		return nil
 	})
 	switch {
 	case err != nil:
 		return sdk.FenceState{}, nil, err
-	case !state.Absent():
+	case first == kindFence:
 		return s.look(ctx, in, r, op)
-	case marked || prior != nil:
-		e := sdk.Errorf(sdk.FenceRegression, "fence", "missing though its marker is there: the row was deleted; stop writers and raise the registry's floor above every token issued")
+	case first != "" || prior != nil:
+		e := sdk.Errorf(sdk.FenceRegression, "fence", "missing though its marker or receipts are there: the row was deleted; stop writers and raise the registry's floor above every token issued")
 		e.Alarm = true
 		return sdk.FenceState{}, nil, e
 	}
 	return sdk.FenceState{}, nil, nil
 }
 
-// strong is a read of its own.
-func (s *Store) strong() reader { return s.client.Single() }
+// strong is a read of its own, as strong as reads are.
+func (s *Store) strong() reader { return s.db().Single() }
+
+// asked is readError, after a look at the tables where they may be the reason. If
+// the session is gone the next call has another.
+func (s *Store) asked(ctx context.Context, db *spanner.Client, err error) error {
+	if isSessionGone(err) {
+		s.renew(ctx, db)
+	}
+	if mayBeTables(err) {
+		if terr := probeTables(ctx, db); terr != nil {
+			return terr
+		}
+	}
+	return readError(err)
+}
 
 func (s *Store) key(r sdk.ResourceID, kind string, op sdk.OperationID) spanner.Key {
 	return spanner.Key{s.namespace, string(r), kind, string(op)}
@@ -180,8 +218,9 @@ func (s *Store) Inspect(ctx context.Context, r sdk.ResourceID) (sdk.FenceState, 
 		return sdk.FenceState{}, err
 	}
 	defer s.running.Done()
-	state, _, err := s.look(ctx, s.strong, r, "")
-	return state, readError(err)
+	db := s.db()
+	state, _, err := s.look(ctx, func() reader { return db.Single() }, r, "")
+	return state, s.asked(ctx, db, err)
 }
 
 // Receipt implements sdk.FencedStore.
@@ -196,9 +235,10 @@ func (s *Store) Receipt(ctx context.Context, r sdk.ResourceID, op sdk.OperationI
 		return sdk.Receipt{}, err
 	}
 	defer s.running.Done()
-	_, found, err := s.look(ctx, s.strong, r, op)
+	db := s.db()
+	_, found, err := s.look(ctx, func() reader { return db.Single() }, r, op)
 	if err != nil {
-		return sdk.Receipt{}, readError(err)
+		return sdk.Receipt{}, s.asked(ctx, db, err)
 	}
 	if found == nil {
 		return sdk.Receipt{}, sdk.Errorf(sdk.NotFound, "operation", "%q has no receipt at %q", op, r)
@@ -218,10 +258,11 @@ func (s *Store) Read(ctx context.Context, r sdk.ResourceID, key string) ([]byte,
 		return nil, err
 	}
 	defer s.running.Done()
-	row, err := s.client.Single().ReadRow(ctx, valueTable, spanner.Key{s.namespace, string(r), key}, []string{"Value"})
+	db := s.db()
+	row, err := db.Single().ReadRow(ctx, valueTable, spanner.Key{s.namespace, string(r), key}, []string{"Value"})
 	if isMissing(err) {
-		if _, _, err := s.look(ctx, s.strong, r, ""); err != nil {
-			return nil, readError(err) // the fence was removed, and the value with it
+		if _, _, err := s.look(ctx, func() reader { return db.Single() }, r, ""); err != nil {
+			return nil, s.asked(ctx, db, err) // the fence was removed, and the value with it
 		}
 		return nil, sdk.Errorf(sdk.NotFound, "key", "%q is not set at %q", key, r)
 	}
@@ -230,7 +271,7 @@ func (s *Store) Read(ctx context.Context, r sdk.ResourceID, key string) ([]byte,
 		err = row.Columns(&v)
 	}
 	if err != nil {
-		return nil, readError(err)
+		return nil, s.asked(ctx, db, err)
 	}
 	return notNil(v), nil
 }
@@ -244,16 +285,17 @@ func (s *Store) Quarantined(ctx context.Context, r sdk.ResourceID) ([]sdk.Quaran
 		return nil, err
 	}
 	defer s.running.Done()
+	db := s.db()
 	var out []sdk.Quarantine
-	err := s.client.Single().Read(ctx, quarantineTable, spanner.Key{s.namespace, string(r)}.AsPrefix(), quarantineColumns).Do(func(row *spanner.Row) error {
+	err := db.Single().Read(ctx, quarantineTable, spanner.Key{s.namespace, string(r)}.AsPrefix(), quarantineColumns).Do(func(row *spanner.Row) error {
 		q, err := parseQuarantine(row, r)
 		out = append(out, q)
 		return err
 	})
 	if err != nil {
-		return nil, readError(err)
+		return nil, s.asked(ctx, db, err)
 	}
-	row, err := s.client.Single().ReadRow(ctx, droppedTable, spanner.Key{s.namespace, string(r)}, []string{"Records"})
+	row, err := db.Single().ReadRow(ctx, droppedTable, spanner.Key{s.namespace, string(r)}, []string{"Records"})
 	if isMissing(err) {
 		return out, nil
 	}
@@ -262,7 +304,7 @@ func (s *Store) Quarantined(ctx context.Context, r sdk.ResourceID) ([]sdk.Quaran
 		err = row.Columns(&n)
 	}
 	if err != nil {
-		return nil, readError(err)
+		return nil, s.asked(ctx, db, err)
 	}
 	return append(out, sdk.Quarantine{Resource: r, Dropped: uint64(n)}), nil
 }

@@ -2,6 +2,9 @@ package spannerstore
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
 	"sync"
 
 	"cloud.google.com/go/spanner"
@@ -19,12 +22,49 @@ type Tx struct {
 	mu      sync.Mutex
 	ended   bool
 	aborted error
+	cells   int // that the commit has so far
+}
+
+// runHook calls the team's function, on a goroutine of its own, which a
+// runtime.Goexit in it may end.
+func (t *try) runHook(ctx context.Context, tx *spanner.ReadWriteTransaction) error {
+	own := &Tx{tx: tx, cells: t.cells}
+	var result []byte
+	err := errors.New("the function ended its goroutine") // unless it returns
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				err = fmt.Errorf("the function panicked: %v\n%s", p, debug.Stack())
+			}
+		}()
+		result, err = t.m.Hook(ctx, own)
+	}()
+	<-done
+	own.end()
+	switch aborted := own.wasAborted(); {
+	case aborted != nil:
+		return aborted // also where the function passed over it
+	case err != nil:
+		return sdk.Errorf(sdk.NotApplied, "hook", "it failed, nothing was applied: %w", err)
+	case len(result) > sdk.MaxResultBytes:
+		return sdk.Errorf(sdk.TooLarge, "result", "%d bytes; a receipt keeps up to %d", len(result), sdk.MaxResultBytes)
+	}
+	t.decision.Receipt.Result = append([]byte(nil), result...)
+	return nil
 }
 
 func (t *Tx) end() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.ended = true
+}
+
+func (t *Tx) wasAborted() error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.aborted
 }
 
 func (t *Tx) open() error {
@@ -55,9 +95,22 @@ func (t *Tx) ReadRow(ctx context.Context, table string, key spanner.Key, columns
 	return row, t.note(err)
 }
 
-// Query runs a query and calls each for every row.
+// Read reads rows by their keys, locked, and calls each for every one.
+func (t *Tx) Read(ctx context.Context, table string, keys spanner.KeySet, columns []string, each func(*spanner.Row) error) error {
+	if err := t.open(); err != nil {
+		return err
+	}
+	return t.note(t.tx.Read(ctx, table, keys, columns).Do(each))
+}
+
+// Query runs a query, or a DML statement with THEN RETURN, and calls each for
+// every row. INVALID: it is neither, or names the store's own tables; ReadRow and
+// Read read those.
 func (t *Tx) Query(ctx context.Context, statement spanner.Statement, each func(*spanner.Row) error) error {
 	if err := t.open(); err != nil {
+		return err
+	}
+	if err := checkQuery(statement.SQL); err != nil {
 		return err
 	}
 	return t.note(t.tx.Query(ctx, statement).Do(each))
@@ -78,30 +131,42 @@ func (t *Tx) Update(ctx context.Context, statement spanner.Statement) (int64, er
 
 // Insert buffers a row that must not be there; it is written at the commit.
 func (t *Tx) Insert(table string, columns []string, values []any) error {
-	return t.buffer(table, spanner.Insert(table, columns, values))
+	return t.buffer(table, len(columns), spanner.Insert(table, columns, values))
 }
 
 // InsertOrUpdate buffers a row.
 func (t *Tx) InsertOrUpdate(table string, columns []string, values []any) error {
-	return t.buffer(table, spanner.InsertOrUpdate(table, columns, values))
+	return t.buffer(table, len(columns), spanner.InsertOrUpdate(table, columns, values))
 }
 
 // UpdateRow buffers the change of a row that must be there.
 func (t *Tx) UpdateRow(table string, columns []string, values []any) error {
-	return t.buffer(table, spanner.Update(table, columns, values))
+	return t.buffer(table, len(columns), spanner.Update(table, columns, values))
 }
 
 // Delete buffers the deletion of rows.
 func (t *Tx) Delete(table string, keys spanner.KeySet) error {
-	return t.buffer(table, spanner.Delete(table, keys))
+	return t.buffer(table, 1, spanner.Delete(table, keys))
 }
 
-func (t *Tx) buffer(table string, m *spanner.Mutation) error {
+// buffer keeps a write for the commit. TOO_LARGE: the commit would have too many
+// mutation cells.
+func (t *Tx) buffer(table string, cells int, m *spanner.Mutation) error {
 	if err := t.open(); err != nil {
 		return err
 	}
 	if err := checkTable(table); err != nil {
 		return err
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.cells+cells > MaxCells {
+		return tooManyCells(t.cells + cells)
+	}
+	t.cells += cells
 	return t.tx.BufferWrite([]*spanner.Mutation{m})
+}
+
+func tooManyCells(n int) error {
+	return sdk.Errorf(sdk.TooLarge, "effects", "%d mutation cells with those of fence and receipt; Spanner takes %d in a commit", n, MaxCells)
 }
