@@ -204,6 +204,11 @@ func TestOrphanWakesLate(t *testing.T) {
 	if _, err := fmt.Fscan(bufio.NewReader(out), &pid); err != nil {
 		t.Fatal(err)
 	}
+	defer func() {
+		if t.Failed() && running(pid) { // asleep for ever
+			syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}()
 	s, err := open(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
