@@ -33,6 +33,8 @@ lint: ## formatting, vet, staticcheck, vulnerabilities, go.mod, generated files
 	@go mod tidy -diff
 	$(call step,generated files)
 	@.ci/generated
+	$(call step,protocol)
+	@.ci/proto
 	$(call step,govulncheck)
 	@.ci/vulncheck
 

@@ -129,8 +129,8 @@ func waitersInOrder(ctx context.Context, c *C) {
 			}
 		}
 		c.release(ctx, handles[1-i%2], holder.Ref)
-		if !w.over(ctx) || w.err != nil {
-			c.fatalf(sdk.R4, "waiter "+strconv.Itoa(i)+" is served", "%v", w.err)
+		if err := w.answer(ctx); err != nil {
+			c.fatalf(sdk.R4, "waiter "+strconv.Itoa(i)+" is served", "%v", err)
 		}
 		if w.record.Token <= holder.Token {
 			c.errorf(sdk.R1, "a token above "+holder.Token.String(), "%s", w.record.Token)
@@ -151,8 +151,8 @@ func waiterGivesUp(ctx context.Context, c *C) {
 	c.code(sdk.O4, "a wait that was cancelled", first.err, sdk.NotApplied, sdk.MutationUnknown)
 	c.queued(ctx, r, 1)
 	c.release(ctx, one, holder.Ref)
-	if !second.over(ctx) || second.err != nil {
-		c.fatalf(sdk.R4, "the next waiter is served", "%v", second.err)
+	if err := second.answer(ctx); err != nil {
+		c.fatalf(sdk.R4, "the next waiter is served", "%v", err)
 	}
 	if _, err := one.ByRequest(ctx, c.ask(r, "first", 1).Key); sdk.CodeOf(err) != sdk.NotFound {
 		c.errorf(sdk.R4, "NOT_FOUND for who gave up", "%v", err)
@@ -164,8 +164,8 @@ func waiterAfterExpiry(ctx context.Context, c *C) {
 	holder := c.acquire(ctx, one, c.ask(r, "holder", 1))
 	w := c.wait(ctx, two, c.ask(r, "w", 1), 1)
 	c.expire(ctx, holder)
-	if !w.over(ctx) || w.err != nil {
-		c.fatalf(sdk.R4, "the waiter is served", "%v", w.err)
+	if err := w.answer(ctx); err != nil {
+		c.fatalf(sdk.R4, "the waiter is served", "%v", err)
 	}
 	if w.record.Token <= holder.Token {
 		c.errorf(sdk.R1, "a token above "+holder.Token.String(), "%s", w.record.Token)

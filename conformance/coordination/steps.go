@@ -151,7 +151,16 @@ func (c *C) wait(ctx context.Context, on registry.Coordinator, a registry.Acquis
 	return w
 }
 
-// over waits for the answer.
+// answer waits for the answer; until it is there its fields are another
+// goroutine's.
+func (w *waiting) answer(ctx context.Context) error {
+	if !w.over(ctx) {
+		return ctx.Err()
+	}
+	return w.err
+}
+
+// over waits until there is an answer.
 func (w *waiting) over(ctx context.Context) bool {
 	select {
 	case <-w.done:

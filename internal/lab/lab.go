@@ -52,7 +52,7 @@ func (p Place) Addr() string { return fmt.Sprintf("%s:%d", p.Host, p.Port) }
 
 // Servers are all that this package knows, by name.
 func Servers() []*Server {
-	list := []*Server{Dynalite, Fauxqs, FerretDB, Minidyn, MongoJava, Moto, Rclone, S3rver, SpannerEmulator, Versitygw, ZooKeeper}
+	list := []*Server{Dynalite, Fauxqs, FerretDB, GRPCPy, Minidyn, MongoJava, Moto, Rclone, S3rver, SpannerEmulator, Versitygw, ZooKeeper}
 	slices.SortFunc(list, func(a, b *Server) int { return strings.Compare(a.Name, b.Name) })
 	return list
 }
