@@ -55,7 +55,7 @@ func TestInternalAtCommitOfHook(t *testing.T) {
 	apply(t, s, m, sdk.MutationUnknown)
 }
 
-// O1, O2: the client sends a commit again after UNAVAILABLE, which may have
+// C56, O1, O2: the client sends a commit again after UNAVAILABLE, which may have
 // landed. Whatever the last answer is, the receipt decides.
 func TestUnavailableAtCommit(t *testing.T) {
 	e := start(t)

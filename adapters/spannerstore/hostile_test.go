@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"cloud.google.com/go/spanner"
+	"github.com/fencedstore/fencedstore/internal/seal"
 	"github.com/fencedstore/fencedstore/sdk"
 )
 
@@ -67,6 +68,39 @@ func TestRemovedFence(t *testing.T) {
 		}
 		if _, err := s.Receipt(t.Context(), resource, "none"); sdk.CodeOf(err) != sdk.FenceRegression {
 			t.Errorf("without the %s: Receipt: %v", kind, err)
+		}
+	}
+}
+
+// A row that cannot be is UNSUITABLE: never a fence of 0, and never passed by.
+func TestDamagedRows(t *testing.T) {
+	e := start(t)
+	s, _ := watched(t, e)
+	client := e.client(t)
+	receipt := s.key(resource, kindReceipt, "op-1")
+	fence := s.key(resource, kindFence, "")
+	for _, d := range []struct {
+		key    spanner.Key
+		column string
+		value  any
+	}{
+		{fence, "Fence", int64(0)}, {fence, "Fence", int64(-1)}, {fence, "Fence", spanner.NullInt64{}},
+		{fence, "Segment", int64(0)}, {fence, "Segment", int64(1)<<62 + 1}, {fence, "Root", []byte("short")}, {fence, "Root", []byte(nil)},
+		{fence, "GrantDigest", make([]byte, 32)}, {fence, "PolicyGeneration", int64(-1)}, {fence, "TrustGeneration", spanner.NullInt64{}},
+		{receipt, "Fence", int64(0)}, {receipt, "Payload", []byte(nil)}, {receipt, "Segment", int64(-1)},
+	} {
+		write := func(ms ...*spanner.Mutation) {
+			t.Helper()
+			if _, err := client.Apply(t.Context(), ms); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(spanner.Delete(recordTable, spanner.AllKeys()))
+		apply(t, s, mutation(7, 1, "op-1"), sdk.Accepted)
+		write(spanner.Update(recordTable, append(append([]string(nil), markerColumns...), d.column), append([]any(d.key), d.value)))
+		out, err := s.Apply(t.Context(), sdk.NewAdmission(seal.Cut(), mutation(7, 1, "op-1")))
+		if out.Code != sdk.Unsuitable {
+			t.Errorf("%s %s %v: %v, %v", d.key[2], d.column, d.value, out.Code, err)
 		}
 	}
 }

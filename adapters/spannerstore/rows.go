@@ -40,6 +40,7 @@ var (
 	recordColumns     = []string{"Namespace", "Resource", "Kind", "Operation", "Fence", "Segment", "Root", "GrantDigest", "PolicyGeneration", "TrustGeneration", "Payload", "Owner", "TimeMillis", "Result"}
 	fenceColumns      = recordColumns[:10]
 	markerColumns     = recordColumns[:4]
+	segmentColumns    = append(append([]string(nil), markerColumns...), "Segment")
 	receiptColumns    = append(append([]string(nil), recordColumns[:8]...), recordColumns[10:]...)
 	valueColumns      = []string{"Namespace", "Resource", "ItemKey", "Value"}
 	quarantineColumns = []string{"Namespace", "Resource", "Fence", "Segment", "Operation", "Payload", "GrantDigest", "Owner", "TimeMillis", "ResolvedBy"}
@@ -111,9 +112,14 @@ func (s *Store) records(old sdk.FenceState, d *sdk.Decision) []*spanner.Mutation
 	n, r := d.Next, d.Receipt
 	fence := append([]any(s.key(r.Resource, kindFence, "")), int64(n.Highest), int64(n.Segment), n.Root[:], n.Grant[:], int64(n.Generations.Policy), int64(n.Generations.Trust))
 	var out []*spanner.Mutation
-	if old.Absent() {
+	moved := old
+	moved.Segment = n.Segment
+	switch {
+	case old.Absent():
 		out = append(out, spanner.Insert(recordTable, fenceColumns, fence), spanner.Insert(recordTable, markerColumns, s.key(r.Resource, kindMarker, "")))
-	} else {
+	case moved == n: // the next segment, and all else as it was read
+		out = append(out, spanner.Update(recordTable, segmentColumns, append([]any(s.key(r.Resource, kindFence, "")), int64(n.Segment))))
+	default:
 		out = append(out, spanner.Update(recordTable, fenceColumns, fence))
 	}
 	return append(out, spanner.Insert(recordTable, receiptColumns, append([]any(s.key(r.Resource, kindReceipt, r.Operation)),

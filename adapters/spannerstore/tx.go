@@ -71,9 +71,13 @@ func (t *Tx) open() error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.ended {
-		return sdk.Errorf(sdk.Closed, "transaction", "it ended with the function that it was given to")
+		return endedError()
 	}
 	return nil
+}
+
+func endedError() error {
+	return sdk.Errorf(sdk.Closed, "transaction", "it ended with the function that it was given to")
 }
 
 // note keeps an ABORTED, which the function may not pass over.
@@ -152,14 +156,14 @@ func (t *Tx) Delete(table string, keys spanner.KeySet) error {
 // buffer keeps a write for the commit. TOO_LARGE: the commit would have too many
 // mutation cells.
 func (t *Tx) buffer(table string, cells int, m *spanner.Mutation) error {
-	if err := t.open(); err != nil {
-		return err
-	}
 	if err := checkTable(table); err != nil {
 		return err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if t.ended {
+		return endedError()
+	}
 	if t.cells+cells > MaxCells {
 		return tooManyCells(t.cells + cells)
 	}
