@@ -272,3 +272,21 @@ func nativeOf(t *testing.T, client *spanner.Client, scope func(sdk.ResourceID, s
 			return int(n), err
 		}}
 }
+
+// alter changes the database's tables.
+func (e *emulator) alter(t testing.TB, statements ...string) {
+	t.Helper()
+	ctx := context.Background()
+	admin, err := database.NewDatabaseAdminClient(ctx, e.options()...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer admin.Close()
+	op, err := admin.UpdateDatabaseDdl(ctx, &databasepb.UpdateDatabaseDdlRequest{Database: databaseOf, Statements: statements})
+	if err == nil {
+		err = op.Wait(ctx)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -8,6 +8,7 @@ import (
 	"cloud.google.com/go/spanner"
 	"github.com/fencedstore/fencedstore/internal/seal"
 	"github.com/fencedstore/fencedstore/sdk"
+	"google.golang.org/grpc/codes"
 )
 
 // Spellings under which the database knows the fence's table, and some under
@@ -72,11 +73,22 @@ func TestRemovedFence(t *testing.T) {
 	}
 }
 
-// A row that cannot be is UNSUITABLE: never a fence of 0, and never passed by.
+// A fence of 0 or a row of another kind cannot be written past the store; where
+// its constraints were dropped, a row that cannot be is UNSUITABLE when it is
+// read: never a fence of 0, and never passed by.
 func TestDamagedRows(t *testing.T) {
 	e := start(t)
 	s, _ := watched(t, e)
 	client := e.client(t)
+	for _, bad := range []*spanner.Mutation{
+		spanner.Insert(recordTable, append(append([]string(nil), markerColumns...), "Fence", "Segment"), append([]any(s.key(resource, kindFence, "")), int64(0), int64(1))),
+		spanner.Insert(recordTable, markerColumns, s.key(resource, "other", "")),
+	} {
+		if _, err := client.Apply(t.Context(), []*spanner.Mutation{bad}); code(err) != codes.OutOfRange {
+			t.Errorf("a row that cannot be was answered %v", err)
+		}
+	}
+	e.alter(t, "ALTER TABLE FencedstoreRecord DROP CONSTRAINT FencedstoreRecordRange")
 	receipt := s.key(resource, kindReceipt, "op-1")
 	fence := s.key(resource, kindFence, "")
 	for _, d := range []struct {

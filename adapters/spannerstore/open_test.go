@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"cloud.google.com/go/spanner"
-	database "cloud.google.com/go/spanner/admin/database/apiv1"
-	"cloud.google.com/go/spanner/admin/database/apiv1/databasepb"
 	"github.com/fencedstore/fencedstore/sdk"
 )
 
@@ -21,21 +19,7 @@ func TestProbe(t *testing.T) {
 	if err := rows.Do(func(*spanner.Row) error { return errors.New("a row is left") }); err != nil {
 		t.Error(err)
 	}
-	alter := func(statements ...string) {
-		t.Helper()
-		admin, err := database.NewDatabaseAdminClient(t.Context(), e.options()...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer admin.Close()
-		op, err := admin.UpdateDatabaseDdl(t.Context(), &databasepb.UpdateDatabaseDdlRequest{Database: databaseOf, Statements: statements})
-		if err == nil {
-			err = op.Wait(t.Context())
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	alter := func(statements ...string) { t.Helper(); e.alter(t, statements...) }
 	alter("ALTER TABLE FencedstoreRecord ADD COLUMN Made TIMESTAMP", "ALTER TABLE FencedstoreRecord ADD ROW DELETION POLICY (OLDER_THAN(Made, INTERVAL 30 DAY))")
 	if err := s.Probe(t.Context()); !errors.Is(err, sdk.ErrUnsuitable) {
 		t.Errorf("with a row deletion policy: %v", err)

@@ -32,8 +32,8 @@ func DDL() []string {
 ) PRIMARY KEY (Name)`,
 		// One row for the fence of a resource, one for the marker that there is one,
 		// one for each receipt: a single read by three keys sees all that a verdict
-		// needs. No CHECK: every row is checked when it is read, and a constraint costs
-		// each write.
+		// needs. Every row is checked again when it is read; the constraints are for
+		// what writes past the store.
 		`CREATE TABLE FencedstoreRecord (
   Namespace STRING(80) NOT NULL,
   Resource STRING(512) NOT NULL,
@@ -49,6 +49,8 @@ func DDL() []string {
   Owner STRING(256),
   TimeMillis INT64,
   Result BYTES(65536),
+  CONSTRAINT FencedstoreRecordKind CHECK (Kind IN ('fence', 'marker', 'receipt')),
+  CONSTRAINT FencedstoreRecordRange CHECK (Kind = 'marker' OR (Fence >= 1 AND Segment >= 1)),
 ) PRIMARY KEY (Namespace, Resource, Kind, Operation)`,
 		`CREATE TABLE FencedstoreValue (
   Namespace STRING(80) NOT NULL,
