@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
@@ -44,7 +45,8 @@ func (b *bucket) torn(ctx context.Context, name string) error {
 	err = b.replace(ctx, name, version)
 	cancel()
 	for range wholeReaders {
-		if found := <-results; found != nil {
+		// Where writes fail too, the server is away, and reads say nothing of it.
+		if found := <-results; found != nil && err == nil {
 			err = found
 		}
 	}
@@ -93,12 +95,20 @@ func (b *bucket) cut(ctx context.Context, name string) error {
 	if err == nil {
 		return sdk.Errorf(sdk.Unsuitable, "PUT", "half an upload was taken for a whole one")
 	}
-	body, _, err := b.Get(ctx, name)
-	if err == nil && !bytes.Equal(body, first) {
-		err = sdk.Errorf(sdk.Unsuitable, "PUT", "%d bytes are there", len(body))
-	}
-	if err != nil {
-		return sdk.Errorf(sdk.Unsuitable, "PUT", "half an upload changed the object: %w", err)
+	// The server may take a while to notice that no more comes.
+	for wait := time.Millisecond; wait < 200*time.Millisecond; wait *= 2 {
+		body, _, err := b.Get(ctx, name)
+		if err == nil && !bytes.Equal(body, first) {
+			err = sdk.Errorf(sdk.Unsuitable, "PUT", "%d bytes are there", len(body))
+		}
+		if err != nil {
+			return sdk.Errorf(sdk.Unsuitable, "PUT", "half an upload changed the object: %w", err)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return sdk.Errorf(sdk.NotApplied, "S3", "the probe could not be finished: %w", ctx.Err())
+		}
 	}
 	swapped, _, err := b.PutIf(ctx, name, []byte("c"), version)
 	if err == nil && !swapped {

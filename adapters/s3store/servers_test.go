@@ -1,13 +1,18 @@
 package s3store
 
 import (
+	"bytes"
 	"context"
+	"crypto/md5"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -64,6 +69,55 @@ func TestRefusedServers(t *testing.T) {
 		}
 		t.Error("the suite refuses nothing in 20 rounds")
 	})
+}
+
+// Each of Probe's two looks at whole objects finds a server out by itself.
+func TestProbeWhole(t *testing.T) {
+	only := func(name string, bend lab.Bend) lab.Bend {
+		return func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if !strings.HasSuffix(r.URL.Path, "/"+name) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			bend(w, r, next)
+		}
+	}
+	kept := make(chan struct{})
+	for name, bend := range map[string]lab.Bend{
+		"written in place": only("torn", func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.Method != http.MethodGet {
+				next.ServeHTTP(w, r)
+				return
+			}
+			rec := httptest.NewRecorder()
+			next.ServeHTTP(rec, r)
+			body := rec.Body.Bytes()
+			copy(body[len(body)/2:], "of another version")
+			w.Header().Set("ETag", fmt.Sprintf(`"%x"`, md5.Sum(body)))
+			w.Write(body)
+		}),
+		"half an upload kept": only("cut", func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			if r.Method != http.MethodPut {
+				<-kept // no reader is faster than the upload that was cut
+				next.ServeHTTP(w, r)
+				return
+			}
+			body, err := io.ReadAll(r.Body)
+			r.Body = io.NopCloser(bytes.NewReader(body))
+			if err != nil {
+				defer close(kept)
+				r.ContentLength = int64(len(body))
+				r.Header.Set("Content-Length", strconv.Itoa(len(body)))
+			}
+			next.ServeHTTP(w, r)
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newServer(t)
+			s.Set(bend)
+			probeRefuses(t, s)
+		})
+	}
 }
 
 func probeRefuses(t *testing.T, s *server) {
