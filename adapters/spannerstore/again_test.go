@@ -110,3 +110,27 @@ func testUnavailable(t *testing.T, e *emulator, counted bool) {
 		}
 	}
 }
+
+// O2: a commit that was perhaps sent twice landed, is answered ABORTED, and by the
+// time that the transaction is run anew another owner has taken over. The receipt
+// is this call's own echo, not a stale owner's.
+func TestEchoBelowANewOwner(t *testing.T) {
+	e := start(t)
+	s, c := watched(t, e)
+	s.counted = false // as with New: the client may have sent it again by itself
+	other, _ := watched(t, e)
+	apply(t, s, mutation(1, 1, "op-1"), sdk.Accepted)
+	c.set(once(func(_ context.Context, _ any, send func() error) error {
+		if err := send(); err != nil {
+			t.Error(err)
+		}
+		apply(t, other, mutation(2, 1, "op-2"), sdk.Accepted)
+		return status.Error(codes.Aborted, "x")
+	}))
+	out, _ := apply(t, s, mutation(1, 2, "op-3"), sdk.Replayed)
+	if out.Receipt == nil || out.Receipt.Operation != "op-3" || out.Observed.Highest != 2 {
+		t.Errorf("%+v", out)
+	}
+	c.set(nil)
+	apply(t, s, mutation(1, 2, "op-3"), sdk.StaleOwner) // a new call
+}

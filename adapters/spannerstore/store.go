@@ -108,13 +108,20 @@ func (s *Store) db() *spanner.Client {
 // and returns the one to use: the same if there is no other.
 func (s *Store) renew(ctx context.Context, gone *spanner.Client) *spanner.Client {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.client != gone || s.connect == nil || s.closed {
-		return s.client
+	now, closed := s.client, s.closed
+	s.mu.Unlock()
+	if now != gone || s.connect == nil || closed {
+		return now
 	}
-	fresh, err := s.connect(ctx)
+	fresh, err := s.connect(ctx) // it may ask the server; others go on meanwhile
 	if err != nil {
 		return gone
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client != gone || s.closed {
+		fresh.Close() // another call was faster
+		return s.client
 	}
 	s.opts.Log().Warn("the session was gone; a new client was made", "database", fresh.DatabaseName())
 	s.client, s.made = fresh, append(s.made, fresh)
