@@ -15,7 +15,7 @@ var Moto = &Server{
 // MotoThreads is the same with threads of its own, which certification refuses.
 var MotoThreads = &Server{
 	Name: Moto.Name, Version: Moto.Version,
-	About:  "moto as it comes, with threads: a target that certification refuses",
+	About:  "moto as it comes, deciding requests side by side: a target that certification refuses",
 	Cannot: Moto.Cannot, Pins: Moto.Pins, Install: installPip, Ready: Moto.Ready,
 	Command: func(at Place) (argv, env []string, err error) { return motoCommand(at, "threads"), nil, nil },
 }
